@@ -1,0 +1,3 @@
+module github.com/stax-otel/stax/metal
+
+go 1.25.0
