@@ -121,6 +121,10 @@ const (
 	OriginGradeKey = "stax.origin.grade"
 	// OriginDistanceNanosKey (int): Set by the origin linker: distance to the nearest sample.
 	OriginDistanceNanosKey = "stax.origin.distance_ns"
+	// DetachedTraceIDKey (string): Set by the receiver on a target span of another SDK that it moved to a lane trace: the trace id that was sent.
+	DetachedTraceIDKey = "stax.detached.trace_id"
+	// DetachedParentSpanIDKey (string): Set by the receiver with stax.detached.trace_id: the parent span id that was sent, when the receiver replaced it.
+	DetachedParentSpanIDKey = "stax.detached.parent_span_id"
 	// ContainmentClassKey (string): Set by the origin linker: synchronous, timed_out, waited_late, asynchronous or unproven.
 	ContainmentClassKey = "stax.containment.class"
 )
@@ -134,6 +138,10 @@ const (
 	CounterSetKey = "stax.counter.set"
 	// DispatchNameKey (string): Dispatch name, on derived metrics.
 	DispatchNameKey = "stax.dispatch.name"
+	// CounterPointKey (string): Sample point, on derived metrics.
+	CounterPointKey = "stax.counter.point"
+	// CounterStateKey (string): Why a counter has no value (error, unresolved, not_finite, negative, overflow), on the derived metric stax.counter.unavailable.
+	CounterStateKey = "stax.counter.state"
 )
 
 // Event stax.stack: definition of a captured stack.

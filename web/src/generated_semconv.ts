@@ -93,6 +93,10 @@ export const Attr = {
   OriginGrade: "stax.origin.grade",
   /** Set by the origin linker: distance to the nearest sample. */
   OriginDistanceNanos: "stax.origin.distance_ns",
+  /** Set by the receiver on a target span of another SDK that it moved to a lane trace: the trace id that was sent. */
+  DetachedTraceID: "stax.detached.trace_id",
+  /** Set by the receiver with stax.detached.trace_id: the parent span id that was sent, when the receiver replaced it. */
+  DetachedParentSpanID: "stax.detached.parent_span_id",
   /** Set by the origin linker: synchronous, timed_out, waited_late, asynchronous or unproven. */
   ContainmentClass: "stax.containment.class",
   /** Counter name, on derived metrics. */
@@ -101,6 +105,10 @@ export const Attr = {
   CounterSet: "stax.counter.set",
   /** Dispatch name, on derived metrics. */
   DispatchName: "stax.dispatch.name",
+  /** Sample point, on derived metrics. */
+  CounterPoint: "stax.counter.point",
+  /** Why a counter has no value (error, unresolved, not_finite, negative, overflow), on the derived metric stax.counter.unavailable. */
+  CounterState: "stax.counter.state",
   /** 16 hex digits. */
   StackID: "stax.stack.id",
   /** Fully qualified function names. */
