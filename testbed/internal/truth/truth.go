@@ -1,0 +1,162 @@
+package truth
+
+import (
+	"strconv"
+)
+
+// EnvPath is the environment variable with the path of the truth file, for targets without a -truth flag.
+const EnvPath = "STAX_TRUTH"
+
+// ID is an OTLP span id. In JSON it is 16 hex digits, as in all answers of stax.
+type ID uint64
+
+// String returns the 16 hex digits.
+func (id ID) String() string {
+	const digits = "0123456789abcdef"
+	var b [16]byte
+	for i := range b {
+		b[i] = digits[id>>(60-4*i)&15]
+	}
+	return string(b[:])
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (id *ID) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseUint(string(text), 16, 64)
+	*id = ID(n)
+	return err
+}
+
+// Line is one line of the file. Exactly one field is set.
+type Line struct {
+	Process       *Process       `json:"process,omitempty"`
+	Lane          *Lane          `json:"lane,omitempty"`
+	CommandBuffer *CommandBuffer `json:"command_buffer,omitempty"`
+	Dispatch      *Dispatch      `json:"dispatch,omitempty"`
+	Wait          *Wait          `json:"wait,omitempty"`
+	Verdict       *Verdict       `json:"verdict,omitempty"`
+	End           *End           `json:"end,omitempty"`
+}
+
+// Process is the first line: who writes.
+type Process struct {
+	PID       int    `json:"pid"`
+	ParentPID int    `json:"ppid"`
+	Program   string `json:"program"`
+	RuntimeID string `json:"runtime_id"`
+	Seed      uint64 `json:"seed"`
+}
+
+// Lane is a lane of the target. Names are unique in a target.
+type Lane struct {
+	Name            string `json:"name"`
+	Kind            string `json:"kind"`
+	ClockErrorNanos int64  `json:"clock_error_ns"`
+	// ReportsWaits says whether any wait of the target ever names work of this lane.
+	ReportsWaits bool `json:"reports_waits"`
+}
+
+// Site is the source position of a call: of the capture of an origin or of the begin of a wait.
+type Site struct {
+	Function string `json:"function"`
+	File     string `json:"file"`
+	Line     int    `json:"line"`
+}
+
+// Counter is one value of one counter, or the statement that there is none.
+type Counter struct {
+	Set     string  `json:"set"`
+	Point   string  `json:"point"`
+	Name    string  `json:"name"`
+	Unit    string  `json:"unit"`
+	State   string  `json:"state"` // ok, error, unresolved
+	IsFloat bool    `json:"is_float,omitempty"`
+	Int     int64   `json:"int,omitempty"`
+	Float   float64 `json:"float,omitempty"`
+}
+
+// Origin is where a dispatch was queued from. The instant of the capture lies in [NotBefore, NotAfter].
+type Origin struct {
+	Thread    int64 `json:"thread"` // OS thread id; 0: the platform cannot tell
+	NotBefore int64 `json:"not_before_ns"`
+	NotAfter  int64 `json:"not_after_ns"`
+	Site      Site  `json:"site"`
+}
+
+// Dispatch is one unit of work that the target reported, all times in Unix nanoseconds.
+type Dispatch struct {
+	ID            ID                `json:"id"`
+	Lane          string            `json:"lane"`
+	Scenario      string            `json:"scenario"`
+	CommandBuffer ID                `json:"command_buffer,omitempty"`
+	Queue         string            `json:"queue,omitempty"`
+	QueueSeq      uint64            `json:"queue_seq,omitempty"`
+	Name          string            `json:"name"`
+	Shader        string            `json:"shader,omitempty"`
+	StartNanos    int64             `json:"start_ns"`
+	EndNanos      int64             `json:"end_ns"`
+	Fault         string            `json:"fault,omitempty"` // status message; empty: no fault
+	Origin        *Origin           `json:"origin,omitempty"`
+	Counters      []Counter         `json:"counters,omitempty"`
+	Tags          map[string]string `json:"tags,omitempty"`
+}
+
+// CommandBuffer is one submission that the target reported.
+type CommandBuffer struct {
+	ID         ID     `json:"id"`
+	Lane       string `json:"lane"`
+	Queue      string `json:"queue,omitempty"`
+	QueueSeq   uint64 `json:"queue_seq,omitempty"`
+	Name       string `json:"name"`
+	StartNanos int64  `json:"start_ns"`
+	EndNanos   int64  `json:"end_ns"`
+	Fault      string `json:"fault,omitempty"`
+	Dispatches int    `json:"dispatches"`
+}
+
+// Wait is one wait that the target reported.
+type Wait struct {
+	ID         ID       `json:"id"`
+	Name       string   `json:"name"`
+	Thread     int64    `json:"thread"`
+	BeginNanos int64    `json:"begin_ns"`
+	EndNanos   int64    `json:"end_ns"`
+	TimedOut   bool     `json:"timed_out"`
+	Awaits     []string `json:"awaits"` // as in stax.wait.awaits
+	Site       Site     `json:"site"`
+}
+
+// Verdict is what a recording has to conclude about a dispatch, from the scenario that the target played.
+type Verdict struct {
+	Dispatch       ID     `json:"dispatch"`
+	Class          string `json:"class"` // synchronous timed_out waited_late asynchronous unproven
+	Faulted        bool   `json:"faulted,omitempty"`
+	CrossThread    bool   `json:"cross_thread,omitempty"`
+	DifferentStack bool   `json:"different_stack,omitempty"`
+	// Wait is the deciding wait; 0 when none is, or when several would do.
+	Wait       ID    `json:"wait,omitempty"`
+	OwnedNanos int64 `json:"owned_ns"` // overlap of wait and dispatch; 0 unless synchronous
+}
+
+// LaneTotal sums the dispatches of one lane that were reported while recorded.
+type LaneTotal struct {
+	Lane       string `json:"lane"`
+	Count      uint64 `json:"count"`
+	TotalNanos int64  `json:"total_ns"`
+}
+
+// End is the last line of a target that got to say goodbye.
+type End struct {
+	Reason         string      `json:"reason"` // duration, signal
+	Lanes          []LaneTotal `json:"lanes"`
+	Dispatches     uint64      `json:"dispatches"`
+	CommandBuffers uint64      `json:"command_buffers"`
+	Waits          uint64      `json:"waits"`
+	Calls          uint64      `json:"calls"`           // timed calls into the SDK
+	MaxCallNanos   int64       `json:"max_call_ns"`     // the slowest of them
+	SlowCalls      uint64      `json:"slow_calls"`      // those over 10 ms
+	Unrecorded     uint64      `json:"unrecorded_work"` // units of work done while nothing recorded the process
+}
