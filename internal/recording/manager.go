@@ -127,7 +127,7 @@ func (m *Manager) AddSink(s Sink) {
 	m.sinks = append(m.sinks, s)
 }
 
-// RemoveSink takes s out again. Recordings that are open in it are not closed.
+// RemoveSink takes s out again. Recordings that are open in it still close there when they end.
 func (m *Manager) RemoveSink(s Sink) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -167,16 +167,16 @@ func (m *Manager) Start(ctx context.Context, o StartOptions) (*Recording, error)
 		return nil, err
 	}
 	r.path = path
-	sinks := slices.Clone(m.sinks)
+	r.sinks = slices.Clone(m.sinks)
 	m.recs[r.id] = r
 	m.order = append(m.order, r)
 	m.stopping.Add(1) // until the sinks are open or closed again: Shutdown waits for that
 	m.mu.Unlock()
 	defer m.stopping.Done()
 
-	for i, s := range sinks {
+	for i, s := range r.sinks {
 		if err := s.OpenRecording(ctx, r); err != nil {
-			for _, open := range slices.Backward(sinks[:i]) {
+			for _, open := range slices.Backward(r.sinks[:i]) {
 				err = errors.Join(err, open.CloseRecording(context.WithoutCancel(ctx), r))
 			}
 			m.forget(r)
@@ -247,29 +247,38 @@ func (m *Manager) Get(id ID) (*Recording, bool) {
 	return r, ok
 }
 
-// Shutdown stops every recording and refuses new ones. When ctx ends first, the sinks' contexts end too.
+// StopAll stops every recording and returns when their sinks are closed, or when ctx ends: then they still finish by
+// themselves.
+func (m *Manager) StopAll(ctx context.Context, reason string) error {
+	m.mu.Lock()
+	order := slices.Clone(m.order)
+	m.mu.Unlock()
+	var open []*Recording
+	for _, r := range order {
+		if s := r.currentState(); s != StateFinished && s != StateStarting && m.beginStop(r, reason) {
+			open = append(open, r)
+		}
+	}
+	var errs []error
+	for _, r := range open {
+		_, err := m.Stop(ctx, r.id, reason)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// Shutdown stops every recording and refuses new ones; gate polls end. When ctx ends first, the sinks' contexts end too.
 func (m *Manager) Shutdown(ctx context.Context) error {
 	m.mu.Lock()
 	m.closed = true
-	order := slices.Clone(m.order)
 	m.mu.Unlock()
-	for _, r := range order {
-		m.beginStop(r, "shutdown")
-	}
 	m.broadcast()
 	stop := context.AfterFunc(ctx, m.cancel)
 	defer stop()
+	err := m.StopAll(context.WithoutCancel(ctx), "shutdown")
 	m.stopping.Wait()
 	m.cancel()
-	var errs []error
-	for _, r := range order {
-		r.mu.Lock()
-		if r.stopErr != nil && r.stopReason == "shutdown" {
-			errs = append(errs, r.stopErr)
-		}
-		r.mu.Unlock()
-	}
-	return errors.Join(errs...)
+	return err
 }
 
 // beginStop turns the gate off and starts the rest in the background. It reports whether the recording is being stopped
@@ -293,27 +302,26 @@ func (m *Manager) beginStop(r *Recording, reason string) bool {
 	if r.timer != nil {
 		r.timer.Stop()
 	}
-	sinks := slices.Clone(m.sinks)
 	m.stopping.Add(1)
 	r.mu.Unlock()
 	m.mu.Unlock()
 	m.broadcast()
 	go func() {
 		defer m.stopping.Done()
-		m.finish(r, sinks)
+		m.finish(r)
 	}()
 	return true
 }
 
 // finish drains r, closes its sinks and marks it finished.
-func (m *Manager) finish(r *Recording, sinks []Sink) {
+func (m *Manager) finish(r *Recording) {
 	undrained := m.drain(r)
 	r.mu.Lock()
 	r.undrained = undrained
 	r.state = StateSealing
 	r.mu.Unlock()
 	var errs []error
-	for _, s := range slices.Backward(sinks) {
+	for _, s := range slices.Backward(r.sinks) {
 		if err := s.CloseRecording(m.ctx, r); err != nil {
 			errs = append(errs, err)
 		}

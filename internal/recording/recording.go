@@ -86,6 +86,7 @@ type Recording struct {
 	path  string
 	mgr   *Manager
 	opts  StartOptions
+	sinks []Sink        // that it is open in
 	done  chan struct{} // closed when finished
 
 	mu         sync.Mutex

@@ -1,0 +1,5 @@
+package staxarchiveexporter
+
+import "context"
+
+func derive(context.Context, string) error { return nil }
