@@ -1,0 +1,27 @@
+package archive
+
+import (
+	"io"
+	"testing"
+)
+
+func BenchmarkParquetWrite(b *testing.B) {
+	g := newGenerator(1)
+	rows := make([]Dispatch, 1<<16)
+	g.dispatches(rows)
+	var info TableInfo
+	n := 0
+	for b.Loop() {
+		w := newTableWriter(tableFor[Dispatch](), io.Discard, int64(len(rows)))
+		if err := w.write(refTo(rows)); err != nil {
+			b.Fatal(err)
+		}
+		var err error
+		if info, err = w.close(); err != nil {
+			b.Fatal(err)
+		}
+		n += len(rows)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/row")
+	b.ReportMetric(float64(info.Bytes)/float64(info.Rows), "B/row")
+}
