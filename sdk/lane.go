@@ -36,6 +36,8 @@ type Lane struct {
 	name       string
 	kind       LaneKind
 	clockError time.Duration
+
+	segments uint64 // handed out so far; the worker's
 }
 
 // LaneOption configures a lane at [NewLane].

@@ -16,7 +16,10 @@ import (
 // DefaultMemoryLimit bounds the memory of a runtime that records: rings, stacks and the request being built.
 const DefaultMemoryLimit = 16 << 20
 
-const maxLanes = 4096 // of a runtime
+const (
+	minMemoryLimit = 1 << 20
+	maxLanes       = 4096 // of a runtime
+)
 
 // Config configures a runtime of its own. Most programs use the default runtime instead, which the environment
 // configures.
@@ -48,12 +51,25 @@ type Runtime struct {
 	idCount   atomic.Uint64
 	_         [56]byte
 
-	startOnce sync.Once
-	cfg       Config
-	id        string
+	initOnce   sync.Once
+	launchOnce sync.Once
+	cfg        Config
+	id         string
+	endpoint   endpoint
 
-	mu    sync.Mutex
-	lanes []*Lane // by index - 1
+	ctx     context.Context // ends when Shutdown gives up or is done
+	cancel  context.CancelFunc
+	done    chan struct{} // closed when both goroutines ended; nil: never launched
+	flushes chan *flushRequest
+	changed chan struct{} // a new verdict is there
+	counts  reporterCounts
+
+	mu      sync.Mutex
+	lanes   []*Lane // by index - 1
+	closing bool    // Shutdown was called
+	want    verdict // the gate's last word
+	cur     *session
+	last    *session // the previous one's account; the worker's
 }
 
 // std is the default runtime: a variable, not a pointer, so that [ReportingActive] is one load.
@@ -73,7 +89,7 @@ func RuntimeID() string { return std.ID() }
 
 // ID is the runtime's identity, 32 hex digits.
 func (rt *Runtime) ID() string {
-	rt.start()
+	rt.init()
 	return rt.id
 }
 
@@ -87,34 +103,49 @@ func Flush(ctx context.Context) error { return std.Flush(ctx) }
 // Shutdown ends the default runtime for good; see [Runtime.Shutdown].
 func Shutdown(ctx context.Context) error { return std.Shutdown(ctx) }
 
-func (rt *Runtime) start() {
-	rt.startOnce.Do(func() {
+// init makes what a runtime needs before its first lane: identity and shards, no buffers and no goroutine.
+func (rt *Runtime) init() {
+	rt.initOnce.Do(func() {
 		if rt == &std {
-			rt.cfg = Config{Endpoint: os.Getenv(semconv.EnvEndpoint), Token: os.Getenv(semconv.EnvToken), ServiceName: os.Getenv("OTEL_SERVICE_NAME")}
+			rt.cfg = Config{
+				Endpoint:    os.Getenv(semconv.EnvEndpoint),
+				Token:       os.Getenv(semconv.EnvToken),
+				ServiceName: os.Getenv("OTEL_SERVICE_NAME"),
+			}
 		}
+		rt.cfg.timing = rt.cfg.timing.withDefaults()
+		if rt.cfg.MemoryLimit == 0 {
+			rt.cfg.MemoryLimit = DefaultMemoryLimit
+		}
+		rt.cfg.MemoryLimit = max(rt.cfg.MemoryLimit, minMemoryLimit)
 		rt.shards = make([]shard, shardCount(runtime.GOMAXPROCS(0)))
 		for i := range rt.shards {
 			rt.shards[i].num = uint32(i + 1)
 		}
 		rt.wakeup = make(chan struct{}, 1)
+		rt.changed = make(chan struct{}, 1)
+		rt.flushes = make(chan *flushRequest)
+		rt.ctx, rt.cancel = context.WithCancel(context.Background())
 		var b [24]byte
-		_, _ = rand.Read(b[:])
+		_, _ = rand.Read(b[:]) // never fails
 		rt.id = hex.EncodeToString(b[:16])
 		rt.idBase = binary.BigEndian.Uint64(b[16:]) & idMask
 	})
 }
 
 func (rt *Runtime) register(l *Lane) {
-	rt.start()
+	rt.init()
 	rt.mu.Lock()
-	defer rt.mu.Unlock()
 	if len(rt.lanes) >= maxLanes {
+		rt.mu.Unlock()
 		diagTooManyLanes.add()
 		l.rt = &inertRuntime
 		return
 	}
 	rt.lanes = append(rt.lanes, l)
 	l.index = uint32(len(rt.lanes))
+	rt.mu.Unlock()
+	rt.launchOnce.Do(rt.launch)
 }
 
 // inertRuntime is the runtime of lanes past the limit: never active.
@@ -122,7 +153,7 @@ var inertRuntime Runtime
 
 // wake asks the worker to drain now. It never blocks.
 func (rt *Runtime) wake() {
-	if rt.waking.CompareAndSwap(false, true) {
+	if !rt.waking.Load() && rt.waking.CompareAndSwap(false, true) {
 		select {
 		case rt.wakeup <- struct{}{}:
 		default:

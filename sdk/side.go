@@ -208,4 +208,26 @@ func (r *sideReader) value() Value {
 	return Value{state: s, bits: r.u64()}
 }
 
+// skip passes over an item that the caller does not want.
+func (r *sideReader) skip(t sideItem) {
+	switch t {
+	case sideTagString:
+		r.u32()
+		r.str()
+	case sideTagInt, sideTagFloat, sideAwaitQueue:
+		r.bytes(12)
+	case sideCounters:
+		r.bytes(8)
+		r.bytes(9 * int(r.u8()))
+	case sideStatus:
+		r.str()
+	case sideCompletion, sideFault:
+		r.bytes(sideOrigin)
+	case sideAwait, sideAwaitBuf:
+		r.bytes(8)
+	default:
+		r.ok = false
+	}
+}
+
 func floatBits(f float64) uint64 { return math.Float64bits(f) }
