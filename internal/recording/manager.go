@@ -20,6 +20,19 @@ import (
 // ErrUnknownRecording means that no recording has the given id.
 var ErrUnknownRecording = errors.New("no such recording")
 
+// ErrInvalid is what errors about StartOptions are: the caller can correct them.
+var ErrInvalid = errors.New("invalid recording options")
+
+// invalidError keeps its own text and is ErrInvalid.
+type invalidError struct{ text string }
+
+func (e *invalidError) Error() string        { return e.text }
+func (e *invalidError) Is(target error) bool { return target == ErrInvalid }
+
+func invalidf(format string, args ...any) error {
+	return &invalidError{"recording: " + fmt.Sprintf(format, args...)}
+}
+
 // ErrShutdown means that the Manager has been shut down.
 var ErrShutdown = errors.New("recording: manager is shut down")
 
@@ -148,7 +161,7 @@ func (m *Manager) Start(ctx context.Context, o StartOptions) (*Recording, error)
 	for _, pid := range o.PIDs {
 		p, ok := m.opts.Processes.Lookup(pid)
 		if !ok {
-			return nil, fmt.Errorf("recording: process %d: %w; give the pid of a running process", pid, os.ErrProcessDone)
+			return nil, invalidf("there is no process %d; give the pid of a running process", pid)
 		}
 		r.members[pid] = p.Start
 	}
@@ -393,7 +406,7 @@ func (r *Recording) currentState() State {
 func (m *Manager) checkToken(token string) error {
 	for _, r := range m.order {
 		if r.token == token && r.currentState() != StateFinished {
-			return fmt.Errorf("recording: the token is already used by recording %s; leave it empty to get a new one", r.id)
+			return invalidf("the token is already used by recording %s; leave it empty to get a new one", r.id)
 		}
 	}
 	return nil
@@ -415,17 +428,17 @@ func (o *StartOptions) normalize() error {
 	switch o.OriginMode {
 	case "", gate.OriginStack, gate.OriginThread, gate.OriginOff:
 	default:
-		return fmt.Errorf("recording: origin mode %q: want %s, %s or %s", o.OriginMode, gate.OriginStack, gate.OriginThread, gate.OriginOff)
+		return invalidf("origin mode %q: want %s, %s or %s", o.OriginMode, gate.OriginStack, gate.OriginThread, gate.OriginOff)
 	}
 	switch {
 	case o.Duration < 0:
-		return fmt.Errorf("recording: duration must be at least 0, not %s", o.Duration)
+		return invalidf("duration must be at least 0, not %s", o.Duration)
 	case o.SampleHz < 0 || o.SampleHz > 100_000:
-		return fmt.Errorf("recording: sampling rate must be between 0 and 100000 Hz, not %d", o.SampleHz)
+		return invalidf("sampling rate must be between 0 and 100000 Hz, not %d", o.SampleHz)
 	case len(o.Mode) > 32 || len(o.PIDs) > 10_000 || len(o.Command) > 10_000:
-		return errors.New("recording: mode, pids or command too long")
+		return invalidf("mode, pids or command too long")
 	case o.Token != "" && (len(o.Token) < 16 || len(o.Token) > 256):
-		return errors.New("recording: token must have 16 to 256 bytes; leave it empty to get a new one")
+		return invalidf("token must have 16 to 256 bytes; leave it empty to get a new one")
 	}
 	if o.Token == "" {
 		o.Token = randomHex(16)

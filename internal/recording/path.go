@@ -21,7 +21,7 @@ func CheckName(name string) error {
 		if len(name) > maxName {
 			name = name[:maxName] + "…"
 		}
-		return fmt.Errorf("recording: name %q %s; use letters, digits, dot, dash and underscore", name, why)
+		return invalidf("name %q %s; use letters, digits, dot, dash and underscore", name, why)
 	}
 	switch {
 	case name == "":
