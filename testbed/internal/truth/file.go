@@ -18,9 +18,10 @@ type File struct {
 	Lanes          map[string]Lane // by name
 	CommandBuffers map[ID]CommandBuffer
 	Dispatches     map[ID]Dispatch
-	Waits          map[ID]Wait
-	Verdicts       map[ID]Verdict // by dispatch
-	End            *End           // nil: the target did not get to say goodbye
+	Simple         []Dispatch      // those reported by a call that tells no id
+	Waits          map[uint64]Wait // by number
+	Verdicts       map[ID]Verdict  // by dispatch
+	End            *End            // nil: the target did not get to say goodbye
 }
 
 // Read reads the truth file at path. A torn last line, as a killed target leaves it, is ignored when the file has no
@@ -35,7 +36,7 @@ func Read(path string) (*File, error) {
 		Lanes:          map[string]Lane{},
 		CommandBuffers: map[ID]CommandBuffer{},
 		Dispatches:     map[ID]Dispatch{},
-		Waits:          map[ID]Wait{},
+		Waits:          map[uint64]Wait{},
 		Verdicts:       map[ID]Verdict{},
 	}
 	r := bufio.NewReaderSize(f, 1<<16)
@@ -68,10 +69,12 @@ func (f *File) add(l Line) {
 		f.Lanes[l.Lane.Name] = *l.Lane
 	case l.CommandBuffer != nil:
 		f.CommandBuffers[l.CommandBuffer.ID] = *l.CommandBuffer
+	case l.Dispatch != nil && l.Dispatch.ID == 0:
+		f.Simple = append(f.Simple, *l.Dispatch)
 	case l.Dispatch != nil:
 		f.Dispatches[l.Dispatch.ID] = *l.Dispatch
 	case l.Wait != nil:
-		f.Waits[l.Wait.ID] = *l.Wait
+		f.Waits[l.Wait.Number] = *l.Wait
 	case l.Verdict != nil:
 		f.Verdicts[l.Verdict.Dispatch] = *l.Verdict
 	case l.End != nil:
@@ -80,7 +83,9 @@ func (f *File) add(l Line) {
 }
 
 // Records is the number of sequenced records that the target emitted as far as the file knows.
-func (f *File) Records() int { return len(f.Dispatches) + len(f.CommandBuffers) + len(f.Waits) }
+func (f *File) Records() int {
+	return len(f.Dispatches) + len(f.Simple) + len(f.CommandBuffers) + len(f.Waits)
+}
 
 // Summary describes the durations of a group of dispatches.
 type Summary struct {
@@ -91,7 +96,7 @@ type Summary struct {
 	FirstStart, LastEnd     int64
 	Faulted                 int
 	Classes                 map[string]int
-	OwnedNanos              int64
+	OwnedMin, OwnedMax      int64
 	CountersOK, CountersBad int
 }
 
@@ -99,6 +104,9 @@ type Summary struct {
 func (f *File) Summarise(key func(Dispatch) string) map[string]Summary {
 	groups := map[string][]Dispatch{}
 	for _, d := range f.Dispatches {
+		groups[key(d)] = append(groups[key(d)], d)
+	}
+	for _, d := range f.Simple {
 		groups[key(d)] = append(groups[key(d)], d)
 	}
 	out := map[string]Summary{}
@@ -128,7 +136,8 @@ func (f *File) summary(ds []Dispatch) Summary {
 		}
 		if v, ok := f.Verdicts[d.ID]; ok {
 			s.Classes[v.Class]++
-			s.OwnedNanos += v.OwnedNanos
+			s.OwnedMin += v.OwnedMin
+			s.OwnedMax += v.OwnedMax
 		}
 	}
 	slices.Sort(durations)

@@ -84,11 +84,14 @@ type Origin struct {
 	NotBefore int64 `json:"not_before_ns"`
 	NotAfter  int64 `json:"not_after_ns"`
 	Site      Site  `json:"site"`
+	// CPUTrace and CPUSpan are the CPU span context that was active, in hex; empty: none.
+	CPUTrace string `json:"cpu_trace,omitempty"`
+	CPUSpan  string `json:"cpu_span,omitempty"`
 }
 
 // Dispatch is one unit of work that the target reported, all times in Unix nanoseconds.
 type Dispatch struct {
-	ID            ID                `json:"id"`
+	ID            ID                `json:"id"` // 0: reported by a call that tells no id
 	Lane          string            `json:"lane"`
 	Scenario      string            `json:"scenario"`
 	CommandBuffer ID                `json:"command_buffer,omitempty"`
@@ -102,6 +105,9 @@ type Dispatch struct {
 	Origin        *Origin           `json:"origin,omitempty"`
 	Counters      []Counter         `json:"counters,omitempty"`
 	Tags          map[string]string `json:"tags,omitempty"`
+	// Bracketed says that the SDK read the clock: the recorded times lie inside StartNanos to EndNanos, start not after
+	// the origin's NotAfter.
+	Bracketed bool `json:"bracketed,omitempty"`
 }
 
 // CommandBuffer is one submission that the target reported.
@@ -117,16 +123,22 @@ type CommandBuffer struct {
 	Dispatches int    `json:"dispatches"`
 }
 
-// Wait is one wait that the target reported.
+// KeyWait is the tag with the number of a wait: the SDK tells no wait ids.
+const KeyWait = "truth.wait"
+
+// Wait is one wait that the target reported. The SDK reads the clock itself, so its begin and its end are known as
+// brackets.
 type Wait struct {
-	ID         ID       `json:"id"`
-	Name       string   `json:"name"`
-	Thread     int64    `json:"thread"`
-	BeginNanos int64    `json:"begin_ns"`
-	EndNanos   int64    `json:"end_ns"`
-	TimedOut   bool     `json:"timed_out"`
-	Awaits     []string `json:"awaits"` // as in stax.wait.awaits
-	Site       Site     `json:"site"`
+	Number         uint64   `json:"number"` // from 1; the recorded wait has it as the tag KeyWait
+	Name           string   `json:"name"`
+	Thread         int64    `json:"thread"`
+	BeginNotBefore int64    `json:"begin_not_before_ns"`
+	BeginNotAfter  int64    `json:"begin_not_after_ns"`
+	EndNotBefore   int64    `json:"end_not_before_ns"`
+	EndNotAfter    int64    `json:"end_not_after_ns"`
+	TimedOut       bool     `json:"timed_out"`
+	Awaits         []string `json:"awaits"` // as in stax.wait.awaits
+	Site           Site     `json:"site"`
 }
 
 // Verdict is what a recording has to conclude about a dispatch, from the scenario that the target played.
@@ -136,9 +148,12 @@ type Verdict struct {
 	Faulted        bool   `json:"faulted,omitempty"`
 	CrossThread    bool   `json:"cross_thread,omitempty"`
 	DifferentStack bool   `json:"different_stack,omitempty"`
-	// Wait is the deciding wait; 0 when none is, or when several would do.
-	Wait       ID    `json:"wait,omitempty"`
-	OwnedNanos int64 `json:"owned_ns"` // overlap of wait and dispatch; 0 unless synchronous
+	// Wait is the number of the deciding wait; 0 when there is none, or when several would do.
+	Wait uint64 `json:"wait,omitempty"`
+	// OwnedMin and OwnedMax bound the overlap of wait and dispatch. They are equal when the dispatch lies inside the
+	// wait for certain; both are 0 unless the class is synchronous.
+	OwnedMin int64 `json:"owned_min_ns"`
+	OwnedMax int64 `json:"owned_max_ns"`
 }
 
 // LaneTotal sums the dispatches of one lane that were reported while recorded.
@@ -159,4 +174,17 @@ type End struct {
 	MaxCallNanos   int64       `json:"max_call_ns"`     // the slowest of them
 	SlowCalls      uint64      `json:"slow_calls"`      // those over 10 ms
 	Unrecorded     uint64      `json:"unrecorded_work"` // units of work done while nothing recorded the process
+	Shutdown       string      `json:"shutdown"`        // ok, skipped, or the error of sdk.Shutdown
+	SDK            SDK         `json:"sdk"`
+}
+
+// SDK is what the SDK's own reporter said at the end.
+type SDK struct {
+	State   string `json:"state"`
+	Emitted uint64 `json:"emitted"`
+	Queued  uint64 `json:"queued"`
+	Sent    uint64 `json:"sent"`
+	Full    uint64 `json:"dropped_full"`
+	Send    uint64 `json:"dropped_send"`
+	Other   uint64 `json:"dropped_other"`
 }

@@ -20,9 +20,11 @@ func write(t *testing.T, path string) {
 	w.Dispatch(Dispatch{ID: 0xabc, Lane: "gpu", Name: "blur", StartNanos: 10, EndNanos: 30})
 	w.Dispatch(Dispatch{ID: 0xabd, Lane: "gpu", Name: "blur", StartNanos: 30, EndNanos: 40, Fault: "x"})
 	w.Verdict(Verdict{Dispatch: 0xabc, Class: "asynchronous"})
-	w.Verdict(Verdict{Dispatch: 0xabc, Class: "synchronous", OwnedNanos: 20})
-	w.Wait(Wait{ID: 1, Name: "w"})
-	require.NoError(t, w.Close(End{Reason: "duration"}))
+	w.Verdict(Verdict{Dispatch: 0xabc, Class: "synchronous", OwnedMin: 20, OwnedMax: 20})
+	w.Wait(Wait{Number: 1, Name: "w"})
+	e, err := w.Close(End{Reason: "duration"})
+	require.NoError(t, err)
+	require.EqualValues(t, 2, e.Dispatches)
 }
 
 func TestRoundTrip(t *testing.T) {
@@ -57,11 +59,13 @@ func TestTornPrefix(t *testing.T) {
 	assert.ErrorContains(t, err, path+":1")
 }
 
-func TestNilWriter(t *testing.T) {
+func TestNoFile(t *testing.T) {
 	w, err := Create("", Process{})
 	require.NoError(t, err)
-	w.Dispatch(Dispatch{})
-	require.NoError(t, w.Close(End{}))
+	w.Dispatch(Dispatch{Lane: "a"})
+	e, err := w.Close(End{})
+	require.NoError(t, err)
+	assert.Equal(t, "a", e.Lanes[0].Lane)
 }
 
 func TestRank(t *testing.T) {
