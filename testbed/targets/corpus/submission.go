@@ -18,7 +18,6 @@ type submission struct {
 	rng      *rand.Rand
 	scenario string
 	thread   int64
-	queue    sdk.Queue
 
 	buffer    sdk.CommandBuffer
 	fact      truth.CommandBuffer
