@@ -1,0 +1,211 @@
+package cli
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stax-otel/stax/internal/query"
+)
+
+func newDispatchesCmd(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "dispatches",
+		Short: "List single dispatches, or everything about one",
+		Example: `  stax target dispatches --sort duration --limit 10
+  stax target dispatches --lane "GPU tq1s" --class synchronous
+  stax target dispatches --id 53995a8be8ce1c4f`,
+	}
+	filterFlag(cmd, "lane", laneFilterHelp)
+	filterFlag(cmd, "name", nameFilterHelp)
+	filterFlag(cmd, "shader", "only these shaders, as for --name")
+	filterFlag(cmd, "class", "only this class: "+strings.Join(query.Classes, ", "))
+	filterFlag(cmd, "thread", "only what this CPU thread queued")
+	cmd.Flags().String("sort", query.SortStart, "order: start or duration")
+	limitFlag(cmd, 20, "dispatches")
+	id := cmd.Flags().String("id", "", "everything about the dispatch with this id")
+	list := question[query.Answer[query.DispatchRow]]{name: "dispatches", cmd: cmd, render: renderDispatches}.build(a)
+	runList := list.RunE
+	one := question[query.Answer[query.DispatchDetail]]{name: "dispatch", cmd: &cobra.Command{Use: "dispatch"}, render: renderDispatch}.build(a)
+	list.RunE = func(cmd *cobra.Command, given []string) error {
+		if !cmd.Flags().Changed("id") {
+			return runList(cmd, given)
+		}
+		for _, f := range []string{"lane", "name", "shader", "class", "thread", "sort", "limit"} {
+			if cmd.Flags().Changed(f) {
+				return usageError("--id names one dispatch, so --%s has no meaning beside it", f)
+			}
+		}
+		return runWith(one, cmd, "id", *id, given)
+	}
+	return list
+}
+
+func renderDispatches(k *asked, answer query.Answer[query.DispatchRow]) error {
+	t := &table{columns: []column{
+		text("DISPATCH", 0), num("START"), num("DURATION"), text("LANE", 8), text("NAME", 10), text("CLASS", 0), text("FLAGS", 0), text("QUEUED BY", 14),
+	}}
+	flags, queued := false, false
+	for _, r := range answer.Rows {
+		by := ""
+		if o := r.Origin; o != nil {
+			by = cmp.Or(site(o.Function, o.File, o.Line), "thread "+formatTID(o.ThreadID))
+			queued = true
+		}
+		flags = flags || len(r.Flags) > 0
+		t.add(r.ID.String(), formatOffset(r.StartNanos, k.info.StartedNanos), formatDurationOf(r.DurationNanos), r.Lane, r.Name,
+			r.Class, strings.Join(r.Flags, ","), by)
+	}
+	if len(answer.Rows) == 0 {
+		k.footer(answer.Coverage, answer.Hints)
+		return nil
+	}
+	if !flags {
+		t.drop("FLAGS")
+	}
+	if err := k.table(t); err != nil {
+		return err
+	}
+	k.cutNote(len(answer.Rows), answer.Matched, "dispatch")
+	legend := []string{legendClass}
+	if queued {
+		legend = append(legend, legendQueued)
+	}
+	k.footer(answer.Coverage, answer.Hints, legend...)
+	return nil
+}
+
+// renderDispatch prints a sheet with everything about a dispatch.
+func renderDispatch(k *asked, answer query.Answer[query.DispatchDetail]) error {
+	for i := range answer.Rows {
+		d := &answer.Rows[i]
+		field := func(name, format string, args ...any) {
+			k.printf("%-15s %s\n", name, clean(fmt.Sprintf(format, args...)))
+		}
+		at := func(nanos int64) string { return formatOffset(nanos, k.info.StartedNanos) }
+		field("Dispatch", "%s  %s", d.ID, d.Name)
+		field("Lane", "%s (%s, thread id %s) of process %d", d.Lane, cmp.Or(d.Kind, "unknown kind"), formatTID(int64(d.TID)), d.PID)
+		field("Ran", "%s to %s, %s of target time", at(d.StartNanos), at(d.EndNanos), formatDurationOf(d.DurationNanos))
+		if d.Shader != "" {
+			field("Shader", "%s", d.Shader)
+		}
+		if d.Queue != "" {
+			field("Queue", "%s, submission %d", d.Queue, d.QueueSeq)
+		}
+		if c := d.CommandBuffer; c != nil {
+			field("Command buffer", "%s  %s, %s to %s, %s", c.ID, c.Name, at(c.StartNanos), at(c.EndNanos),
+				plural(c.Dispatches, "dispatch", "dispatches"))
+		}
+		if d.Faulted {
+			field("Fault", "%s", cmp.Or(d.StatusMessage, "faulted"))
+		}
+		for _, tag := range tags(d.Tags) {
+			field("Tag", "%s", tag)
+		}
+		for _, c := range d.Counters {
+			value := string(c.State)
+			if c.Value != "" {
+				value = strings.TrimSpace(c.Value.String() + " " + c.Unit)
+			}
+			field("Counter", "%s/%s = %s (%s)", c.Set, c.Name, value, strings.ReplaceAll(c.Point, "_", " "))
+		}
+		k.printf("\n")
+		renderVerdict(k, d, field, at)
+		for _, o := range d.Origins {
+			k.printf("\n")
+			renderOrigin(k, &o, at)
+		}
+	}
+	k.printf("\n")
+	k.footer(answer.Coverage, answer.Hints, legendClass)
+	return nil
+}
+
+func renderVerdict(k *asked, d *query.DispatchDetail, field func(string, string, ...any), at func(int64) string) {
+	c := d.Certificate
+	class := c.Class
+	if c.Reason != "" {
+		class += ": " + strings.ReplaceAll(c.Reason, "_", " ")
+	}
+	if len(c.Flags) > 0 {
+		class += " (" + strings.Join(c.Flags, ", ") + ")"
+	}
+	field("Class", "%s", class)
+	if c.Wait != 0 {
+		field("Evidence", "queued %s, wait %s to %s, clock error %s, %s", at(c.OriginNanos), at(c.BeginNanos), at(c.EndNanos),
+			formatClockError(c.ClockErrorNanos), c.Corroboration)
+	}
+	if c.OwnedNanos > 0 {
+		field("Owned", "%s of the wait is this dispatch", formatDuration(c.OwnedNanos))
+	}
+	for _, w := range d.Waits {
+		field("Wait", "%s  %s, %s on thread %s%s", w.ID, w.Name, formatDurationOf(w.DurationNanos), formatTID(w.ThreadID), timedOut(w.TimedOut))
+		if p := w.Parts; p != nil {
+			field("", "%s executing, %s queued, %s lane idle, %s wake-up", formatDuration(p.ExecutingNanos), formatDuration(p.QueuedNanos),
+				formatDuration(p.LaneIdleNanos), formatDuration(p.WakeUpNanos))
+		}
+	}
+}
+
+func timedOut(yes bool) string {
+	if yes {
+		return ", timed out"
+	}
+	return ""
+}
+
+func formatClockError(nanos int64) string {
+	if nanos < 0 {
+		return "unknown"
+	}
+	return formatDuration(nanos)
+}
+
+// originTitles says what an origin of each kind did.
+var originTitles = map[string]string{
+	"dispatch": "Queued by", "wait": "Waited for by", "completion": "Completion handled by", "fault": "Fault handled by",
+}
+
+func renderOrigin(k *asked, o *query.OriginDetail, at func(int64) string) {
+	title := originTitles[string(o.Kind)]
+	if o.Owner != "dispatch" && o.Owner != "wait" {
+		title += " (" + strings.ReplaceAll(string(o.Owner), "_", " ") + ")"
+	}
+	verdict := o.Status
+	if o.Grade != "" {
+		verdict += ", grade " + o.Grade
+	}
+	if o.Weak {
+		verdict += ", weak"
+	}
+	name := ""
+	if o.ThreadName != "" {
+		name = " " + o.ThreadName
+	}
+	k.printf("%s\n", clean(fmt.Sprintf("%s thread %s%s at %s (%s)", title, formatTID(o.ThreadID), name, at(o.TimeNanos), verdict)))
+	for _, f := range o.Stack {
+		line := "  " + f.Function
+		if f.File != "" {
+			line += fmt.Sprintf("  %s:%d", f.File, f.Line)
+		}
+		k.printf("%s\n", shorten(clean(line), k.app.width))
+	}
+}
+
+// tags renders a JSON object as lines.
+func tags(raw json.RawMessage) []string {
+	var m map[string]json.RawMessage
+	if len(raw) == 0 || json.Unmarshal(raw, &m) != nil {
+		return nil
+	}
+	lines := make([]string, 0, len(m))
+	for key, value := range m {
+		lines = append(lines, key+" = "+string(value))
+	}
+	sort.Strings(lines)
+	return lines
+}
