@@ -281,7 +281,7 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// group fills the groups from the awaits.
+// group fills the groups from the awaits. An await that names nothing covers nothing.
 func (rt *runtimeIndex) group(awaits []archive.Await) {
 	slices.SortFunc(awaits, func(a, b archive.Await) int {
 		return cmp.Or(cmp.Compare(rt.byWait[a.Wait], rt.byWait[b.Wait]), cmp.Compare(a.UpTo, b.UpTo))
@@ -289,12 +289,13 @@ func (rt *runtimeIndex) group(awaits []archive.Await) {
 	for i := range awaits {
 		a := &awaits[i]
 		w := rt.byWait[a.Wait]
-		switch a.Kind {
-		case archive.AwaitDispatch:
+		switch {
+		case !names(a):
+		case a.Kind == archive.AwaitDispatch:
 			rt.join(entry(rt.dispatch, archive.DispatchID(a.Ref)), w, nil)
-		case archive.AwaitCommandBuffer:
+		case a.Kind == archive.AwaitCommandBuffer:
 			rt.join(entry(rt.buffer, archive.CommandBufferID(a.Ref)), w, nil)
-		case archive.AwaitQueue:
+		default:
 			q := entry(rt.queues, a.Queue)
 			if a.UpTo == 0 {
 				rt.join(&q.drain, w, nil)
@@ -313,6 +314,17 @@ func (rt *runtimeIndex) group(awaits []archive.Await) {
 		q.drain.build(rt.waits)
 		q.upTo.build(rt.waits)
 	}
+}
+
+// names reports whether an await names anything.
+func names(a *archive.Await) bool {
+	switch a.Kind {
+	case archive.AwaitDispatch, archive.AwaitCommandBuffer:
+		return a.Ref != 0
+	case archive.AwaitQueue:
+		return a.Queue != ""
+	}
+	return false
 }
 
 // join adds a wait to a group. Awaits come in order of wait and submission, so that of several awaits

@@ -126,6 +126,23 @@ func (t *stackTable) common(a, b archive.StackID) bool {
 	return found
 }
 
+// CommonFrame reports whether two stacks, given by their rows, have a common frame beyond their roots.
+func CommonFrame(a, b []archive.StackFrame) bool {
+	var t stackTable
+	for i := range a {
+		f := a[i]
+		f.Stack = 1
+		t.add(&f)
+	}
+	for i := range b {
+		f := b[i]
+		f.Stack = 2
+		t.add(&f)
+	}
+	t.seal()
+	return t.common(1, 2)
+}
+
 func commonFrame(a, b stack) bool {
 	if len(a.frames) == 0 || len(b.frames) == 0 {
 		return false
