@@ -267,7 +267,7 @@ func TestTruthAgreesWithTheWire(t *testing.T) {
 		"partial synchronous faulted=false cross=false different=false",
 		"partial waited_late faulted=false cross=false different=false",
 		"queue synchronous faulted=false cross=false different=false",
-		"queue waited_late faulted=false cross=false different=false",
+		"queue waited_late faulted=false cross=true different=false",
 		"drain synchronous faulted=false cross=false different=false",
 		"stranger synchronous faulted=false cross=false different=true",
 		"cross synchronous faulted=false cross=true different=true",

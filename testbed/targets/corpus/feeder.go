@@ -86,10 +86,11 @@ func (q *sharedQueue) take(s *submission) uint64 {
 	return q.last
 }
 
-// awaited says that w covers everything that was left on the queue: late, for that had ended.
+// awaited says that w, which has ended, covers everything that was left on the queue: late, for that was done already.
 func (q *sharedQueue) awaited(w *waiting) {
 	if q.left != nil && w.recorded {
-		q.left.expect(0, len(q.left.work), truth.Verdict{Class: waitedLate}, nil)
+		late := truth.Verdict{Class: waitedLate, CrossThread: w.fact.Thread != q.left.thread}
+		q.left.expect(0, len(q.left.work), late, w)
 		q.left = nil
 	}
 }
