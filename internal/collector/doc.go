@@ -1,2 +1,3 @@
-// Package collector holds the component set of the stax distribution and starts it inside a process.
+// Package collector holds the component set of stax and starts it inside a process: receiver and archive, with the query
+// extension beside them.
 package collector
