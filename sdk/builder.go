@@ -11,13 +11,11 @@ type builder struct {
 	rec     record
 }
 
-func (l *Lane) builder(kind recordKind, n Name) builder {
-	if l == nil || l.rt.active.Load() == 0 {
-		return builder{}
-	}
-	return builder{rt: l.rt, origins: l.origins, rec: record{
-		id: l.rt.reserveID(), kind: kind, lane: l.index, name: n.id, queue: l.queue,
-	}}
+// begin fills an inert builder. Callers have tested that the lane is active.
+func (b *builder) begin(l *Lane, kind recordKind, n Name) {
+	b.rt, b.origins = l.rt, l.origins
+	b.rec.id, b.rec.kind = l.rt.reserveID(), kind
+	b.rec.lane, b.rec.name, b.rec.queue = l.index, n.id, l.queue
 }
 
 // side returns the buffer for side bytes, or nil for a builder whose record was already reported through a copy.
@@ -37,10 +35,8 @@ func (b *builder) setOrigin(o Origin) {
 	}
 }
 
+// capture needs b.rt != nil.
 func (b *builder) capture(ctx context.Context, skip int) {
-	if b.rt == nil {
-		return
-	}
 	m := OriginMode(b.rt.active.Load())
 	if b.origins != OriginDefault {
 		m = min(m, b.origins)
@@ -113,12 +109,12 @@ func (b *builder) extraOrigin(t sideItem, o *Origin) {
 	}
 }
 
-// report pushes the record and makes b inert.
+// end reports a record that began at b.rec.start and ends now. It needs b.rt != nil.
+func (b *builder) end() { b.report(b.rec.start, int64(Now())) }
+
+// report pushes the record and makes b inert. It needs b.rt != nil.
 func (b *builder) report(start, end int64) {
 	rt := b.rt
-	if rt == nil {
-		return
-	}
 	b.rt = nil
 	b.rec.start, b.rec.end = start, end
 	if x := b.x; x != nil && x.owner == b.rec.id {

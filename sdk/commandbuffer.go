@@ -7,8 +7,11 @@ import "context"
 type CommandBuffer struct{ b builder }
 
 // CommandBuffer begins a command buffer and reserves its id.
-func (l *Lane) CommandBuffer(n Name) CommandBuffer {
-	return CommandBuffer{l.builder(kindCommandBuffer, n)}
+func (l *Lane) CommandBuffer(n Name) (c CommandBuffer) {
+	if l.Active() {
+		c.b.begin(l, kindCommandBuffer, n)
+	}
+	return c
 }
 
 // ID is the command buffer's id, or 0 when inert. It stays valid after Report.
@@ -21,7 +24,11 @@ func (c *CommandBuffer) Active() bool { return c.b.rt != nil }
 func (c *CommandBuffer) Origin(o Origin) { c.b.setOrigin(o) }
 
 // CaptureOrigin captures the calling goroutine as the place of the submission. ctx may be nil.
-func (c *CommandBuffer) CaptureOrigin(ctx context.Context) { c.b.capture(ctx, 1) }
+func (c *CommandBuffer) CaptureOrigin(ctx context.Context) {
+	if c.b.rt != nil {
+		c.b.capture(ctx, 1)
+	}
+}
 
 // Queue sets the concrete queue and the submission number on it, from 1 (0: not known).
 func (c *CommandBuffer) Queue(q Queue, seq uint64) { c.b.rec.queue, c.b.rec.queueSeq = q.id, seq }
@@ -50,4 +57,8 @@ func (c *CommandBuffer) FaultOrigin(o Origin) { c.b.extraOrigin(sideFault, &o) }
 func (c *CommandBuffer) Completion(o Origin) { c.b.extraOrigin(sideCompletion, &o) }
 
 // Report records the command buffer with its times, as they are. Later calls do nothing.
-func (c *CommandBuffer) Report(start, end Time) { c.b.report(int64(start), int64(end)) }
+func (c *CommandBuffer) Report(start, end Time) {
+	if c.b.rt != nil {
+		c.b.report(int64(start), int64(end))
+	}
+}

@@ -8,7 +8,14 @@ import "context"
 type Dispatch struct{ b builder }
 
 // Dispatch begins a dispatch and reserves its id. A dispatch that is never reported costs its id and nothing else.
-func (l *Lane) Dispatch(n Name) Dispatch { return Dispatch{l.builder(kindDispatch, n)} }
+func (l *Lane) Dispatch(n Name) (d Dispatch) {
+	if l != nil && l.rt.active.Load() != 0 {
+		d.begin(l, n)
+	}
+	return d
+}
+
+func (d *Dispatch) begin(l *Lane, n Name) { d.b.begin(l, kindDispatch, n) }
 
 // ID is the dispatch's id, or 0 when inert. It stays valid after Report.
 func (d *Dispatch) ID() DispatchID { return DispatchID(d.b.rec.id) }
@@ -21,7 +28,11 @@ func (d *Dispatch) Origin(o Origin) { d.b.setOrigin(o) }
 
 // CaptureOrigin captures the calling goroutine as the place where the work was queued: call it just before queueing.
 // ctx may be nil.
-func (d *Dispatch) CaptureOrigin(ctx context.Context) { d.b.capture(ctx, 1) }
+func (d *Dispatch) CaptureOrigin(ctx context.Context) {
+	if d.b.rt != nil {
+		d.b.capture(ctx, 1)
+	}
+}
 
 // CommandBuffer says that the dispatch belongs to a command buffer of the same lane.
 func (d *Dispatch) CommandBuffer(id CommandBufferID) {
@@ -61,4 +72,8 @@ func (d *Dispatch) FaultOrigin(o Origin) { d.b.extraOrigin(sideFault, &o) }
 func (d *Dispatch) Completion(o Origin) { d.b.extraOrigin(sideCompletion, &o) }
 
 // Report records the dispatch with the times of its execution, as they are. Later calls do nothing.
-func (d *Dispatch) Report(start, end Time) { d.b.report(int64(start), int64(end)) }
+func (d *Dispatch) Report(start, end Time) {
+	if d.b.rt != nil {
+		d.b.report(int64(start), int64(end))
+	}
+}

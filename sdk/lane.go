@@ -96,11 +96,9 @@ func (l *Lane) mode() OriginMode {
 
 // Report records one finished dispatch without origin: name, start and end. It is the cheapest call.
 func (l *Lane) Report(n Name, start, end Time) {
-	if l == nil || l.rt.active.Load() == 0 {
-		return
+	if l != nil && l.rt.active.Load() != 0 {
+		l.report(nil, n, start, end)
 	}
-	r := record{kind: kindDispatch, lane: l.index, name: n.id, queue: l.queue, start: int64(start), end: int64(end)}
-	l.rt.push(&r, nil)
 }
 
 // ReportFrom records one finished dispatch that was queued at o, and returns its id, or 0 while not recorded.
@@ -108,10 +106,24 @@ func (l *Lane) ReportFrom(o Origin, n Name, start, end Time) DispatchID {
 	if l == nil || l.rt.active.Load() == 0 {
 		return 0
 	}
-	r := record{kind: kindDispatch, lane: l.index, name: n.id, queue: l.queue, start: int64(start), end: int64(end)}
-	r.setOrigin(&o)
-	l.rt.push(&r, nil)
-	return DispatchID(r.id)
+	return l.report(&o, n, start, end)
+}
+
+// report fills the record in its ring slot: it has no side bytes and needs no copy.
+func (l *Lane) report(o *Origin, n Name, start, end Time) DispatchID {
+	s, r, id := l.rt.claim(0, nil)
+	if r == nil {
+		return DispatchID(id)
+	}
+	*r = record{}
+	r.id, r.n, r.kind = id, s.n, kindDispatch
+	r.lane, r.name, r.queue = l.index, n.id, l.queue
+	r.start, r.end = int64(start), int64(end)
+	if o != nil {
+		r.setOrigin(o)
+	}
+	l.rt.publish(s)
+	return DispatchID(id)
 }
 
 // CaptureOrigin captures where the calling goroutine is, as dear as the lane and the recording want it. ctx may be nil;

@@ -50,6 +50,7 @@ type ring struct {
 	side []byte   // power of two
 
 	head, sideHead uint64
+	quarter        uint64 // len(recs)/4 - 1
 	seenTail       uint64 // the caller's copy of tail, refreshed when the ring looks full
 	seenSideTail   uint64
 
@@ -60,7 +61,7 @@ type ring struct {
 }
 
 func newRing(records, side int) *ring {
-	return &ring{recs: make([]record, records), side: make([]byte, side)}
+	return &ring{recs: make([]record, records), side: make([]byte, side), quarter: uint64(records/4 - 1)}
 }
 
 // room reports whether a record with side bytes fits.
@@ -81,8 +82,9 @@ func (r *ring) room(side int) bool {
 	return true
 }
 
-// put stores a record for which there is room.
-func (r *ring) put(rec *record, side []byte) {
+// next returns the slot for a record for which there is room, after storing its side bytes. The record counts once the
+// caller adds one to head.
+func (r *ring) next(side []byte) *record {
 	if len(side) > 0 {
 		at := int(r.sideHead) & (len(r.side) - 1)
 		if k := copy(r.side[at:], side); k < len(side) {
@@ -90,11 +92,10 @@ func (r *ring) put(rec *record, side []byte) {
 		}
 		r.sideHead += uint64(len(side))
 	}
-	r.recs[int(r.head)&(len(r.recs)-1)] = *rec
-	r.head++
+	return &r.recs[int(r.head)&(len(r.recs)-1)]
 }
 
-func (s *shard) tryLock() bool { return s.lock.Load() == 0 && s.lock.CompareAndSwap(0, 1) }
+func (s *shard) tryLock() bool { return s.lock.CompareAndSwap(0, 1) }
 func (s *shard) unlock()       { s.lock.Store(0) }
 
 // acquire waits for the lock. Only the worker and Stats use it; callers hold the lock for nanoseconds.
@@ -111,7 +112,18 @@ func (s *shard) acquire() {
 // push gives rec its number and stores or drops it. rec.id is filled when 0. A record that meets no ring (the recording
 // ended meanwhile) takes no number: nobody owes it.
 func (rt *Runtime) push(rec *record, side []byte) {
-	rec.side = uint32(len(side))
+	s, slot, id := rt.claim(rec.id, side)
+	rec.id = id
+	if slot != nil {
+		rec.n, rec.side = s.n, uint32(len(side))
+		*slot = *rec
+		rt.publish(s)
+	}
+}
+
+// claim numbers a record. Unless it was dropped, the caller gets the slot and the locked shard, fills the slot at once
+// (n is s.n) and publishes.
+func (rt *Runtime) claim(id uint64, side []byte) (*shard, *record, uint64) {
 	at := stackHint()
 	locked, full := 0, 0
 	for i := 0; i < 2*len(rt.shards); i++ {
@@ -125,7 +137,7 @@ func (rt *Runtime) push(rec *record, side []byte) {
 		r := s.ring
 		if r == nil {
 			s.unlock()
-			return
+			return nil, nil, id
 		}
 		fits := r.room(len(side))
 		if !fits {
@@ -135,27 +147,34 @@ func (rt *Runtime) push(rec *record, side []byte) {
 			}
 		}
 		s.n++
-		rec.n = s.n
-		if rec.id == 0 {
-			rec.id = rt.shardID(s.num, s.n)
+		if id == 0 {
+			id = rt.shardID(s.num, s.n)
 		}
 		if fits {
-			r.put(rec, side)
-		} else {
-			s.droppedFull++
+			return s, r.next(side), id
 		}
-		wake := !fits || r.head&uint64(len(r.recs)/4-1) == 0
+		s.droppedFull++
 		s.unlock()
-		if wake {
-			rt.wake()
-		}
-		return
+		rt.wake()
+		return nil, nil, id
 	}
-	if rec.id == 0 {
-		rec.id = rt.reserveID()
+	if id == 0 {
+		id = rt.reserveID()
 	}
 	if rt.active.Load() != 0 {
 		rt.contended.Add(1)
+	}
+	return nil, nil, id
+}
+
+// publish counts the claimed record and unlocks. Each quarter of a ring wakes the worker.
+func (rt *Runtime) publish(s *shard) {
+	r := s.ring
+	r.head++
+	wake := r.head&r.quarter == 0
+	s.unlock()
+	if wake {
+		rt.wake()
 	}
 }
 

@@ -28,7 +28,7 @@ type shardSession struct {
 	ring                               *ring
 	base, baseFull, baseOther          uint64 // at the recording's begin
 	emitted, droppedFull, droppedOther uint64 // at the last snapshot
-	head                               uint64 // of the ring, at the last snapshot
+	head, sideHead                     uint64 // of the ring, at the last snapshot
 	droppedSend                        uint64
 	inBatch                            uint64 // records in the batch being built or sent
 }
@@ -111,7 +111,8 @@ func (rt *Runtime) snapshot(s *session) {
 }
 
 func (a *shardSession) read(sh *shard) {
-	a.emitted, a.droppedFull, a.droppedOther, a.head = sh.n, sh.droppedFull, sh.droppedOther, a.ring.head
+	a.emitted, a.droppedFull, a.droppedOther = sh.n, sh.droppedFull, sh.droppedOther
+	a.head, a.sideHead = a.ring.head, a.ring.sideHead
 }
 
 func (s *session) readContended(rt *Runtime) {
@@ -143,6 +144,7 @@ func (s *session) discard() (n uint64) {
 			left := a.head - a.ring.tail.Load()
 			a.droppedSend += left
 			n += left
+			a.ring.sideTail.Store(a.sideHead)
 			a.ring.tail.Store(a.head)
 		}
 	}

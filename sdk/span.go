@@ -7,19 +7,22 @@ import "context"
 type Span struct{ b builder }
 
 // Begin starts a span and captures its origin, as dear as the lane and the recording want it. ctx may be nil.
-func (l *Lane) Begin(ctx context.Context, n Name) Span {
-	s := Span{l.builder(kindDispatch, n)}
-	if s.b.rt == nil {
-		return s
+func (l *Lane) Begin(ctx context.Context, n Name) (s Span) {
+	if l.Active() {
+		s.begin(ctx, l, n)
 	}
+	return s
+}
+
+func (s *Span) begin(ctx context.Context, l *Lane, n Name) {
+	s.b.begin(l, kindDispatch, n)
 	if m := l.mode(); m > OriginOff {
-		o := l.rt.capture(ctx, m, 1)
+		o := l.rt.capture(ctx, m, 2)
 		s.b.rec.setOrigin(&o)
 		s.b.rec.start = o.time
-		return s
+		return
 	}
 	s.b.rec.start = int64(Now())
-	return s
 }
 
 // ID is the dispatch id, or 0 when inert.
@@ -34,6 +37,6 @@ func (s *Span) Fault(msg string) { s.b.fault(msg) }
 // End records the span. Later calls on the same variable do nothing.
 func (s *Span) End() {
 	if s.b.rt != nil {
-		s.b.report(s.b.rec.start, int64(Now()))
+		s.b.end()
 	}
 }

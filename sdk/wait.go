@@ -8,28 +8,28 @@ type Wait struct{ b builder }
 
 // BeginWait starts a wait of the default runtime: it captures the origin and then the begin. ctx may be nil; an OTel
 // span in it becomes the wait's parent.
-func BeginWait(ctx context.Context, n Name) Wait {
-	if std.active.Load() == 0 {
-		return Wait{}
+func BeginWait(ctx context.Context, n Name) (w Wait) {
+	if std.active.Load() != 0 {
+		w.begin(ctx, &std, n)
 	}
-	return std.beginWait(ctx, n, 1)
+	return w
 }
 
 // BeginWait is [BeginWait] for this runtime.
-func (rt *Runtime) BeginWait(ctx context.Context, n Name) Wait {
-	if rt.active.Load() == 0 {
-		return Wait{}
+func (rt *Runtime) BeginWait(ctx context.Context, n Name) (w Wait) {
+	if rt.active.Load() != 0 {
+		w.begin(ctx, rt, n)
 	}
-	return rt.beginWait(ctx, n, 1)
+	return w
 }
 
-func (rt *Runtime) beginWait(ctx context.Context, n Name, skip int) Wait {
-	w := Wait{builder{rt: rt, rec: record{id: rt.reserveID(), kind: kindWait, name: n.id}}}
+func (w *Wait) begin(ctx context.Context, rt *Runtime, n Name) {
+	w.b.rt = rt
+	w.b.rec.id, w.b.rec.kind, w.b.rec.name = rt.reserveID(), kindWait, n.id
 	// A wait without thread proves nothing, so the cheapest capture is the thread.
-	o := rt.capture(ctx, max(OriginMode(rt.active.Load()), OriginThread), skip+1)
+	o := rt.capture(ctx, max(OriginMode(rt.active.Load()), OriginThread), 2)
 	w.b.rec.setOrigin(&o)
 	w.b.rec.start = o.time
-	return w
 }
 
 // Active reports whether an End will be recorded.
@@ -65,7 +65,7 @@ func (w *Wait) Tag(k Key, v string) { w.b.tag(k, v) }
 // End records that the awaited work was seen finished now. Later calls on the same variable do nothing.
 func (w *Wait) End() {
 	if w.b.rt != nil {
-		w.b.report(w.b.rec.start, int64(Now()))
+		w.b.end()
 	}
 }
 
