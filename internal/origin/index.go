@@ -79,6 +79,13 @@ type waitRow struct {
 	timedOut, missing bool
 }
 
+func newWaitRow(w *archive.Wait) waitRow {
+	return waitRow{
+		id: w.ID, begin: w.BeginNanos, end: w.EndNanos, timedOut: w.TimedOut,
+		thread: w.Origin.ThreadID, goroutine: w.Origin.GoroutineID, stack: w.Origin.Stack,
+	}
+}
+
 func (w *waitRow) usable() bool { return !w.missing && usableInterval(w.begin, w.end) }
 
 // pending holds rows between Add and seal.
@@ -158,10 +165,7 @@ func (ix *Index) addWaits(rows []archive.Wait) {
 	for i := range rows {
 		w := &rows[i]
 		ix.runtime(w.Runtime)
-		ix.pending.waits[w.Runtime] = append(ix.pending.waits[w.Runtime], waitRow{
-			id: w.ID, begin: w.BeginNanos, end: w.EndNanos, timedOut: w.TimedOut,
-			thread: w.Origin.ThreadID, goroutine: w.Origin.GoroutineID, stack: w.Origin.Stack,
-		})
+		ix.pending.waits[w.Runtime] = append(ix.pending.waits[w.Runtime], newWaitRow(w))
 	}
 }
 
