@@ -115,3 +115,22 @@ func BenchmarkNext(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/256, "ns/span")
 }
+
+// BenchmarkUnmarshal is what every pipeline on pdata pays before it begins.
+func BenchmarkUnmarshal(b *testing.B) {
+	for _, shape := range []Shape{ShapeStax, ShapePlain} {
+		b.Run(string(shape), func(b *testing.B) {
+			s := NewStream(shape, 256, 0)
+			s.Reset(1)
+			request := s.Next()
+			b.ReportAllocs()
+			for b.Loop() {
+				req := ptraceotlp.NewExportRequest()
+				if err := req.UnmarshalProto(request); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/256, "ns/span")
+		})
+	}
+}
