@@ -1,10 +1,18 @@
 package sdk
 
+import "fmt"
+
 // DispatchID identifies a dispatch within its runtime; on the wire it is the span id. 0: none.
 type DispatchID uint64
 
 // CommandBufferID identifies a command buffer within its runtime; on the wire it is the span id. 0: none.
 type CommandBufferID uint64
+
+// String is the id as it stands on the wire: 16 hex digits.
+func (id DispatchID) String() string { return fmt.Sprintf("%016x", uint64(id)) }
+
+// String is the id as it stands on the wire: 16 hex digits.
+func (id CommandBufferID) String() string { return fmt.Sprintf("%016x", uint64(id)) }
 
 // Ids are (class << 56) + (random start + counter) mod 2^56. The random start makes ids of different processes differ;
 // the counter makes neighbours compress. Class 0 counts ids reserved before the work (one shared atomic); classes 1 to

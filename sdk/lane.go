@@ -64,7 +64,7 @@ func NewLane(name string, kind LaneKind, opts ...LaneOption) *Lane {
 // NewLane is [NewLane] for this runtime. Past the runtime's limit of lanes it returns an inert lane and a diagnostic
 // says so.
 func (rt *Runtime) NewLane(name string, kind LaneKind, opts ...LaneOption) *Lane {
-	l := &Lane{rt: rt, name: clip(name), kind: kind}
+	l := &Lane{rt: rt, name: clip(name), kind: LaneKind(clip(string(kind)))}
 	if l.kind == "" {
 		l.kind = LaneGeneric
 	}
@@ -78,6 +78,22 @@ func (rt *Runtime) NewLane(name string, kind LaneKind, opts ...LaneOption) *Lane
 // Active reports whether something records this lane now. Test it before work whose only use is a recording, such as
 // reading device timestamps.
 func (l *Lane) Active() bool { return l != nil && l.rt.active.Load() != 0 }
+
+// ID is the lane's identity on the wire, unique in the runtime. It is empty for an inert lane.
+func (l *Lane) ID() string {
+	if l == nil || l.index == 0 {
+		return ""
+	}
+	return l.wireID()
+}
+
+// Kind is the lane's kind.
+func (l *Lane) Kind() LaneKind {
+	if l == nil {
+		return ""
+	}
+	return l.kind
+}
 
 // Name interns s and returns its handle. Handles are valid on every lane.
 func (l *Lane) Name(s string) Name { return NewName(s) }

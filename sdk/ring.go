@@ -30,7 +30,7 @@ import (
 const maxShards = 64
 
 // spill is how many shards a caller tries before it drops: full rings cost each caller at most this much.
-const spill = 4
+const spill = 8
 
 type shard struct {
 	lock atomic.Uint32
@@ -184,22 +184,31 @@ func stackHint() int {
 	return int(uint64(uintptr(unsafe.Pointer(&mark))>>11) * 0x9e3779b97f4a7c15 >> 40)
 }
 
-// shardCount is the number of shards for p processors: enough that callers that run at the same time rarely meet.
-func shardCount(p int) int {
-	n := 4
-	for n < 4*p && n < maxShards {
+// minShardBytes is the least budget of a shard: fewer, larger rings beat many tiny ones.
+const minShardBytes = 64 << 10
+
+// shardCount is the number of shards for p processors and a budget of bytes: enough that callers that run at the same
+// time rarely meet. It is a power of two.
+func shardCount(p, budget int) int {
+	n := 1
+	for n < 4*p && n < maxShards && 2*n*minShardBytes <= budget {
 		n *= 2
 	}
 	return n
 }
 
-// ringSizes splits a budget of bytes over n shards: two thirds records, one third side bytes, powers of two.
+// ringBudget and stackBudget are the parts of a memory limit; the request being built and its assembly take the rest.
+func ringBudget(limit int) int  { return limit * 5 / 8 }
+func stackBudget(limit int) int { return limit / 8 }
+
+// ringSizes splits a budget of bytes over n shards: about two thirds records, one third side bytes, powers of two.
 func ringSizes(budget, n int) (records, side int) {
+	const recordBytes = 128
 	records, side = 16, maxSideBytes
-	for records*2*128*3/2*n <= budget {
+	for 3*records*recordBytes*n <= budget {
 		records *= 2
 	}
-	for side*2*3*n <= budget {
+	for 6*side*n <= budget {
 		side *= 2
 	}
 	return records, side

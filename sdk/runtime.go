@@ -118,7 +118,7 @@ func (rt *Runtime) init() {
 			rt.cfg.MemoryLimit = DefaultMemoryLimit
 		}
 		rt.cfg.MemoryLimit = max(rt.cfg.MemoryLimit, minMemoryLimit)
-		rt.shards = make([]shard, shardCount(runtime.GOMAXPROCS(0)))
+		rt.shards = make([]shard, shardCount(runtime.GOMAXPROCS(0), ringBudget(rt.cfg.MemoryLimit)))
 		for i := range rt.shards {
 			rt.shards[i].num = uint32(i + 1)
 		}

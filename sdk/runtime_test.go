@@ -16,7 +16,7 @@ import (
 var quick = timing{
 	drain: 2 * time.Millisecond, heartbeat: 20 * time.Millisecond, poll: 20 * time.Millisecond, firstPoll: 5 * time.Second,
 	pollRetry: 5 * time.Millisecond, grace: 20 * time.Millisecond, hold: 5 * time.Second, sendTimeout: 2 * time.Second,
-	sendBudget: 5 * time.Second, backoff: 2 * time.Millisecond, maxBackoff: 20 * time.Millisecond, drainTimeout: 2 * time.Second,
+	sendBudget: 5 * time.Second, backoff: 2 * time.Millisecond, maxBackoff: 20 * time.Millisecond, drainTimeout: 500 * time.Millisecond,
 }
 
 func newTestRuntime(t testing.TB, endpoint string, change func(*Config)) *Runtime {

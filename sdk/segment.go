@@ -101,7 +101,7 @@ func (e *encoder) current(l *laneEncoder, r *record) *segment {
 		trace: e.traceID(l.lane.index, uint32(l.lane.segments)),
 		begin: int64(e.nowUnix),
 	}
-	if r.start > 0 && r.start < s.begin {
+	if r.start < s.begin && r.start > s.begin-int64(time.Hour) { // a nonsense time must not stretch the container
 		s.begin = r.start
 	}
 	if l.cur != nil {

@@ -36,12 +36,12 @@ type shardSession struct {
 // begin opens the rings for a recording. Callers see them from the last statement on.
 func (rt *Runtime) begin(v verdict) {
 	clock.calibrate()
-	budget := rt.cfg.MemoryLimit
-	records, side := ringSizes(budget*5/8, len(rt.shards))
+	limit := rt.cfg.MemoryLimit
+	records, side := ringSizes(ringBudget(limit), len(rt.shards))
 	s := &session{
 		id:     v.reply.RecordingID,
 		shards: make([]shardSession, len(rt.shards)+1),
-		stacks: newStackTable(budget / 8),
+		stacks: newStackTable(stackBudget(limit)),
 	}
 	s.ctx, s.cancel = context.WithCancel(rt.ctx)
 	s.enc = newEncoder(rt, s)
