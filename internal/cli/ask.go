@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/url"
 	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -132,13 +134,31 @@ const (
 // footer prints hints, what is missing, and an explanation of the columns.
 func (k *asked) footer(c query.Coverage, hints []query.Hint, legend ...string) {
 	for _, line := range legend {
-		k.printf("%s\n", line)
+		k.note("%s", line)
 	}
 	k.coverage(c)
+	writeHints(k.w, k.app.width, hints)
+}
+
+// note prints a sentence, broken where it is too long for a line.
+func (k *asked) note(format string, args ...any) {
+	writeNote(k.w, k.app.width, "", fmt.Sprintf(format, args...))
+}
+
+// writeNote prints text in lines of at most width; the first begins with head, the others are indented as far.
+func writeNote(w io.Writer, width int, head, s string) {
+	indent := utf8.RuneCountInString(head)
+	for _, line := range wrapText(clean(s), max(width-indent, 30)) {
+		fmt.Fprintf(w, "%s\n", strings.TrimRight(head+line, " "))
+		head = strings.Repeat(" ", indent)
+	}
+}
+
+func writeHints(w io.Writer, width int, hints []query.Hint) {
 	for _, h := range hints {
-		k.printf("%s\n", clean(h.Text))
+		writeNote(w, width, "", h.Text)
 		if h.Next != "" {
-			k.printf("  -> %s\n", clean(h.Next))
+			writeNote(w, width, "  -> ", h.Next)
 		}
 	}
 }
@@ -147,25 +167,25 @@ func (k *asked) footer(c query.Coverage, hints []query.Hint, legend ...string) {
 func (k *asked) coverage(c query.Coverage) {
 	switch c.State {
 	case query.StateLive:
-		k.printf("The recording is still running: this is a snapshot.\n")
+		k.note("The recording is still running: this is a snapshot.")
 	case query.StateCrashed:
-		k.printf("The recorder died before it sealed this archive; stax audit says what is missing.\n")
+		k.note("The recorder died before it sealed this archive; stax audit says what is missing.")
 	}
 	if c.Dropped > 0 {
-		k.printf("%s archived, %s dropped; stax audit says where.\n", plural(c.Archived, "record", "records"), formatCount(c.Dropped))
+		k.note("%s archived, %s dropped; stax audit says where.", plural(c.Archived, "record", "records"), formatCount(c.Dropped))
 	}
 	if c.UnsequencedRuntimes > 0 {
-		k.printf("%s records without numbers, so losses would not show.\n",
+		k.note("%s records without numbers, so losses would not show.",
 			plural(c.UnsequencedRuntimes, "process sent", "processes sent"))
 	}
 	if c.UnreadableParts > 0 {
-		k.printf("%s of the archive cannot be read; stax archive verify says which.\n", plural(c.UnreadableParts, "part", "parts"))
+		k.note("%s of the archive cannot be read; stax archive verify says which.", plural(c.UnreadableParts, "part", "parts"))
 	}
 }
 
 // cutNote says that a limit hid rows.
 func (k *asked) cutNote(shown, matched int, what string) {
 	if shown < matched {
-		k.printf("%s of %s shown; --limit 0 shows all.\n", formatCount(shown), plural(matched, what, what+"s"))
+		k.printf("%s of %s %s shown; --limit 0 shows all.\n", formatCount(shown), formatCount(matched), what)
 	}
 }

@@ -33,12 +33,12 @@ Exit code 0: clean, or every loss is accounted for. Exit code 3: it cannot be pr
 
 func renderAudit(k *asked, answer query.AuditAnswer) error {
 	t := &table{columns: []column{
-		num("PID"), num("SHARD"), num("MADE"), num("ARCHIVED"), num("DROPPED"), num("UNACCOUNTED"), num("REPEATED"), text("LAST WORD", 0), text("VERDICT", 0),
+		num("PID"), num("SHARD"), num("MADE"), num("ARCHIVED"), num("DROPPED"), num("UNACCOUNTED"), num("REPEATED"), text("FINAL", 0), text("VERDICT", 0),
 	}}
 	for _, r := range answer.Rows {
-		last := "missing"
+		last := "no"
 		if r.Final {
-			last = "heard"
+			last = "yes"
 		}
 		t.add(formatTID(r.PID), fmt.Sprint(r.Shard), formatCount(r.Owed), formatCount(r.Archived), formatNonZero(int64(r.Dropped)),
 			formatNonZero(int64(r.Unaccounted)), formatNonZero(int64(r.Duplicates)), last, r.Verdict)
@@ -47,7 +47,8 @@ func renderAudit(k *asked, answer query.AuditAnswer) error {
 		if err := k.table(t); err != nil {
 			return err
 		}
-		k.printf("MADE: records (dispatches, command buffers, waits) the process numbered for this recording.\n")
+		k.note("MADE: records (dispatches, command buffers, waits) that the process numbered for this recording. " +
+			"FINAL: it said that nothing more follows.")
 		k.printf("\n")
 	}
 	for _, r := range answer.Rows {
@@ -65,18 +66,17 @@ func renderAudit(k *asked, answer query.AuditAnswer) error {
 	}
 	c := answer.Certificates
 	how := "derived just now"
-	if c.Stored {
-		how = "stored in the archive"
+	if c.Compared {
+		how = "compared with those stored"
 	}
-	k.printf("%s (%s) checked against the raw facts: %s wrong.\n", plural(c.Checked, "certificate", "certificates"), how, formatCount(c.Failed))
+	k.note("%s and %s %s; %s that rest on a wait checked one by one: %s wrong.", plural(c.Certificates, "certificate", "certificates"),
+		plural(c.Links, "link", "links"), how, formatCount(c.Rechecked), formatCount(c.Failed))
 	for _, f := range c.Failures {
-		k.printf("  dispatch %s, %s: %s\n", f.Dispatch, clean(f.Class), clean(f.Text))
+		k.printf("  %s\n", clean(f))
 	}
 	k.printf("\nVerdict: %s\n", verdicts[answer.Verdict])
 	for _, r := range answer.Reasons {
-		for i, line := range wrapText(clean(r.Text), max(k.app.width-2, 30)) {
-			k.printf("%s%s\n", []string{"- ", "  "}[min(i, 1)], line)
-		}
+		writeNote(k.w, k.app.width, "- ", r.Text)
 	}
 	k.footer(query.Coverage{}, answer.Hints)
 	return nil

@@ -138,7 +138,7 @@ Start with:  stax record -- COMMAND    then:  stax target lanes`,
 		id   string
 		cmds []*cobra.Command
 	}{
-		{groupRecord, []*cobra.Command{newStatusCmd(a), newListCmd(a), newStopCmd(a)}},
+		{groupRecord, []*cobra.Command{newRecordCmd(a), newServeCmd(a), newStatusCmd(a), newListCmd(a), newStopCmd(a)}},
 		{groupAsk, []*cobra.Command{newTargetCmd(a), newFlameCmd(a), newThreadsCmd(a), newDiagnoseCmd(a), newAuditCmd(a)}},
 		{groupFiles, []*cobra.Command{newOpenCmd(a), newSaveCmd(a), newArchiveCmd(a)}},
 	} {

@@ -83,10 +83,10 @@ func formatShare(part, whole int64) string {
 	return strconv.FormatFloat(100*float64(part)/float64(whole), 'f', 1, 64) + " %"
 }
 
-// formatValue renders a counter value: integers with separators, others with up to four significant digits.
+// formatValue renders a counter value: integers with separators, others with about four significant digits.
 func formatValue(x float64) string {
-	if x == math.Trunc(x) && math.Abs(x) < 1e15 {
-		return formatCount(int64(x))
+	if abs := math.Abs(x); abs < 1e15 && (x == math.Trunc(x) || abs >= 1000) {
+		return formatCount(int64(math.Round(x)))
 	}
 	return strconv.FormatFloat(x, 'g', 4, 64)
 }
@@ -129,7 +129,7 @@ func formatTID(tid int64) string {
 	case tid == 0:
 		return "-"
 	case tid >= 0xFFF0_0000:
-		return fmt.Sprintf("%#X", tid)
+		return fmt.Sprintf("0x%X", tid)
 	}
 	return strconv.FormatInt(tid, 10)
 }
@@ -200,4 +200,12 @@ func site(function, file string, line int64) string {
 		s += fmt.Sprintf(" %s:%d", shortFile(file), line)
 	}
 	return s
+}
+
+// tightSite renders a place in the code where there is little room: function:line.
+func tightSite(function string, line int64) string {
+	if function == "" || line <= 0 {
+		return shortFunction(function)
+	}
+	return fmt.Sprintf("%s:%d", shortFunction(function), line)
 }

@@ -12,11 +12,7 @@ func renderInfo(k *asked, answer query.Answer[query.InfoRow]) error {
 	for i := range answer.Rows {
 		r := &answer.Rows[i]
 		field := func(name, format string, args ...any) {
-			lines := wrapText(clean(fmt.Sprintf(format, args...)), max(k.app.width-16, 30))
-			for _, line := range lines {
-				k.printf("%-15s %s\n", name, line)
-				name = ""
-			}
+			writeNote(k.w, k.app.width, pad(name, 16), fmt.Sprintf(format, args...))
 		}
 		field("Recording", "%s (%s)", r.Name, r.ID)
 		field("State", "%s", stateText(r))
@@ -55,11 +51,10 @@ func renderTotals(field func(name, format string, args ...any), r *query.InfoRow
 			field("Origins", "%s of %s linked to the code that queued them%s", formatCount(o.Statuses["linked"]),
 				plural(o.Dispatches, "dispatch", "dispatches"), gradesText(o))
 		}
-		classes := classCounts(r.Classes)
+		field("Classes", "%s", longClassCounts(r.Classes))
 		if r.OwnedNanos > 0 {
-			classes += fmt.Sprintf("; %s provably waited for", formatDuration(r.OwnedNanos))
+			field("Waited for", "%s of target time, provably", formatDuration(r.OwnedNanos))
 		}
-		field("Waited for", "%s", classes)
 	}
 	field("Records", "%s archived, %s dropped", formatCount(c.Archived), formatCount(c.Dropped))
 }

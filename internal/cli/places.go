@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"github.com/stax-otel/stax/internal/unixsocket"
 )
 
 // recordingsDir is where archives go that are not given a place: $STAX_DIR/recordings, else below the user's data
@@ -33,9 +35,6 @@ func runtimeDir() string {
 	return filepath.Join(os.TempDir(), "stax-"+strconv.Itoa(os.Getuid()))
 }
 
-// maxSocketPath is what a unix socket address holds on every system stax runs on.
-const maxSocketPath = 107
-
 // sockets are the two sockets of a collector.
 type sockets struct {
 	dir     string // of this collector, removed with it; "" for the shared directory
@@ -57,9 +56,9 @@ func newSockets(attach bool) (sockets, error) {
 		s.target = filepath.Join(base, targetSocket)
 	}
 	for _, path := range []string{s.control, s.target} {
-		if len(path) > maxSocketPath {
+		if len(path) > unixsocket.MaxPath {
 			return sockets{}, fmt.Errorf("socket path %s has %d bytes, and the system allows %d; set XDG_RUNTIME_DIR or TMPDIR to a shorter directory",
-				path, len(path), maxSocketPath)
+				path, len(path), unixsocket.MaxPath)
 		}
 	}
 	// Left behind by an earlier process with our number.

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/url"
 	"strings"
 
@@ -11,30 +12,29 @@ import (
 
 // summary prints what a recording holds and what to ask next.
 func (a *app) summary(ctx context.Context, path string) error {
+	return a.summaryTo(ctx, a.stdout, path)
+}
+
+func (a *app) summaryTo(ctx context.Context, w io.Writer, path string) error {
 	answer, _, err := ask[query.Answer[query.InfoRow]](ctx, a, path, "info", url.Values{})
 	if err != nil {
 		return err
 	}
 	field := func(name, format string, args ...any) {
-		fmt.Fprintf(a.stdout, "%-12s %s\n", name, clean(fmt.Sprintf(format, args...)))
+		writeNote(w, a.width, pad(name, 13), fmt.Sprintf(format, args...))
 	}
-	field("Archive", "%s", path)
+	fmt.Fprintf(w, "%s%s\n", pad("Archive", 13), clean(path)) // whole, to be copied
 	for i := range answer.Rows {
 		renderTotals(field, &answer.Rows[i], answer.Coverage)
 	}
-	for _, h := range answer.Hints {
-		fmt.Fprintf(a.stdout, "%s\n", clean(h.Text))
-		if h.Next != "" {
-			fmt.Fprintf(a.stdout, "  -> %s\n", clean(h.Next))
-		}
-	}
+	writeHints(w, a.width, answer.Hints)
 	name := quoteArg(path)
 	if len(answer.Rows) > 0 && answer.Rows[0].Dispatches > 0 {
-		field("Next", "stax target top %s", name)
-		field("", "stax target origins %s", name)
-		field("", "stax diagnose %s", name)
+		fmt.Fprintf(w, "%sstax target top %s\n", pad("Next", 13), name)
+		fmt.Fprintf(w, "%sstax target origins %s\n", pad("", 13), name)
+		fmt.Fprintf(w, "%sstax diagnose %s\n", pad("", 13), name)
 	} else {
-		field("Next", "stax diagnose %s", name)
+		fmt.Fprintf(w, "%sstax diagnose %s\n", pad("Next", 13), name)
 	}
 	return nil
 }

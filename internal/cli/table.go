@@ -45,6 +45,24 @@ func (t *table) drop(head string) {
 	}
 }
 
+// dropSame removes a column in which every row says the same, and returns what they say.
+func (t *table) dropSame(head string) (same string, ok bool) {
+	for i, c := range t.columns {
+		if c.head != head || len(t.rows) == 0 {
+			continue
+		}
+		for _, row := range t.rows {
+			if row[i] != t.rows[0][i] {
+				return "", false
+			}
+		}
+		same = t.rows[0][i]
+		t.drop(head)
+		return same, true
+	}
+	return "", false
+}
+
 // write prints the table within width characters, as far as its columns can be shortened.
 func (t *table) write(w io.Writer, width int) error {
 	widths := make([]int, len(t.columns))

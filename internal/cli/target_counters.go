@@ -49,11 +49,16 @@ func renderCounters(k *asked, answer query.Answer[query.CounterRow]) error {
 	if !failed {
 		t.drop("FAILED")
 	}
+	legend := []string{}
+	if same, ok := t.dropSame("SAMPLED"); ok {
+		legend = append(legend, "Sampled "+same+". Percentages are averaged, never summed.")
+	} else {
+		legend = append(legend, "Percentages are averaged, never summed.")
+	}
 	if err := k.table(t); err != nil {
 		return err
 	}
-	k.cutNote(len(answer.Rows), answer.Matched, "counter")
-	legend := []string{"Percentages are averaged, never summed."}
+	k.cutNote(len(answer.Rows), answer.Matched, "counters")
 	if failed {
 		legend = append(legend, "FAILED: samples that did not resolve; they are never counted as numbers.")
 	}

@@ -70,7 +70,7 @@ func renderDispatches(k *asked, answer query.Answer[query.DispatchRow]) error {
 	if err := k.table(t); err != nil {
 		return err
 	}
-	k.cutNote(len(answer.Rows), answer.Matched, "dispatch")
+	k.cutNote(len(answer.Rows), answer.Matched, "dispatches")
 	legend := []string{legendClass}
 	if queued {
 		legend = append(legend, legendQueued)
@@ -84,7 +84,7 @@ func renderDispatch(k *asked, answer query.Answer[query.DispatchDetail]) error {
 	for i := range answer.Rows {
 		d := &answer.Rows[i]
 		field := func(name, format string, args ...any) {
-			k.printf("%-15s %s\n", name, clean(fmt.Sprintf(format, args...)))
+			writeNote(k.w, k.app.width, pad(name, 16), fmt.Sprintf(format, args...))
 		}
 		at := func(nanos int64) string { return formatOffset(nanos, k.info.StartedNanos) }
 		field("Dispatch", "%s  %s", d.ID, d.Name)
@@ -94,7 +94,11 @@ func renderDispatch(k *asked, answer query.Answer[query.DispatchDetail]) error {
 			field("Shader", "%s", d.Shader)
 		}
 		if d.Queue != "" {
-			field("Queue", "%s, submission %d", d.Queue, d.QueueSeq)
+			if d.QueueSeq > 0 {
+				field("Queue", "%s, submission %d", d.Queue, d.QueueSeq)
+			} else {
+				field("Queue", "%s", d.Queue)
+			}
 		}
 		if c := d.CommandBuffer; c != nil {
 			field("Command buffer", "%s  %s, %s to %s, %s", c.ID, c.Name, at(c.StartNanos), at(c.EndNanos),
@@ -149,6 +153,14 @@ func renderVerdict(k *asked, d *query.DispatchDetail, field func(string, string,
 				formatDuration(p.LaneIdleNanos), formatDuration(p.WakeUpNanos))
 		}
 	}
+	if d.LaterWaits > 0 {
+		field("", "%s", laterWaits(d.LaterWaits))
+	}
+}
+
+// laterWaits says that waits which began after the work had ended are not shown.
+func laterWaits(n int64) string {
+	return plural(n, "later wait covers it too, and began when it had ended", "later waits cover it too, and began when it had ended")
 }
 
 func timedOut(yes bool) string {

@@ -58,7 +58,7 @@ func runWith(variant, cmd *cobra.Command, name, value string, given []string) er
 
 func renderOrigins(k *asked, answer query.Answer[query.OriginRow]) error {
 	t := &table{columns: []column{
-		text("QUEUED BY", 24), text("LANES", 8), num("DISPATCHES"), num("TARGET TIME"), num("WAITED FOR"), num("SYNC"), num("ASYNC"), num("OTHER"), text("LINK", 0),
+		text("QUEUED BY", 24), text("LANE", 8), num("COUNT"), num("TARGET TIME"), num("WAITED FOR"), num("SYNC"), num("ASYNC"), num("OTHER"), text("LINK", 0),
 	}}
 	for _, r := range answer.Rows {
 		where := site(r.Function, r.File, r.Line)
@@ -76,13 +76,18 @@ func renderOrigins(k *asked, answer query.Answer[query.OriginRow]) error {
 		k.footer(answer.Coverage, answer.Hints)
 		return nil
 	}
+	link := "LINK: grade of the evidence (A exact stack ... D ambiguous), or why there is none."
+	if same, ok := t.dropSame("LINK"); ok && same == "A" {
+		link = "Every place is known from an exact stack (grade A)."
+	} else if ok {
+		link = "Link of every row: " + same + "."
+	}
 	if err := k.table(t); err != nil {
 		return err
 	}
-	k.cutNote(len(answer.Rows), answer.Matched, "place")
+	k.cutNote(len(answer.Rows), answer.Matched, "places")
 	k.footer(answer.Coverage, answer.Hints, legendQueued,
-		"WAITED FOR: time in which a wait provably waited for it. SYNC, ASYNC: dispatches by class.",
-		"LINK: grade of the evidence (A exact stack ... D ambiguous), or why there is none.")
+		"SYNC: dispatches that a thread provably waited for, WAITED FOR how long; ASYNC: none waited.", link)
 	return nil
 }
 

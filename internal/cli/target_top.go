@@ -44,7 +44,7 @@ func renderTop(k *asked, answer query.Answer[query.TopRow]) error {
 	if err := k.table(t); err != nil {
 		return err
 	}
-	k.cutNote(len(answer.Rows), answer.Matched, "name")
+	k.cutNote(len(answer.Rows), answer.Matched, "names")
 	k.untimed(untimed)
 	k.footer(answer.Coverage, answer.Hints, legendTarget+" Percentiles are exact.")
 	return nil

@@ -32,20 +32,20 @@ what the time of the wait was.
 
 func renderWaits(k *asked, answer query.Answer[query.WaitRow]) error {
 	t := &table{columns: []column{
-		text("WAIT", 10), text("WAITED AT", 14), num("THREAD"), num("DURATION"), num("EXECUTING"), num("QUEUED"), num("LANE IDLE"), num("WAKE-UP"), num("WORK"), text("CLASSES", 8),
+		text("WAITED AT", 14), num("THREAD"), num("DURATION"), num("EXECUTING"), num("QUEUED"), num("LANE IDLE"), num("WAKE-UP"), text("DISPATCHES", 10),
 	}}
 	for _, r := range answer.Rows {
-		where := ""
+		where := cmp.Or(r.Name, r.ID.String())
 		if r.Origin != nil {
-			where = site(r.Origin.Function, r.Origin.File, r.Origin.Line)
+			where = cmp.Or(tightSite(r.Origin.Function, r.Origin.Line), where)
 		}
-		cells := []string{cmp.Or(r.Name, r.ID.String()), where, formatTID(r.ThreadID), formatDurationOf(r.DurationNanos)}
+		cells := []string{where, formatTID(r.ThreadID), formatDurationOf(r.DurationNanos)}
 		if p := r.Parts; p == nil || p.UnknownNanos > 0 {
 			cells = append(cells, "unknown", "unknown", "unknown", "unknown")
 		} else {
 			cells = append(cells, formatDuration(p.ExecutingNanos), formatDuration(p.QueuedNanos), formatDuration(p.LaneIdleNanos), formatDuration(p.WakeUpNanos))
 		}
-		t.add(append(cells, formatCount(r.Dispatches), classCounts(r.Classes))...)
+		t.add(append(cells, classCounts(r.Classes))...)
 	}
 	if len(answer.Rows) == 0 {
 		k.footer(answer.Coverage, answer.Hints)
@@ -54,10 +54,10 @@ func renderWaits(k *asked, answer query.Answer[query.WaitRow]) error {
 	if err := k.table(t); err != nil {
 		return err
 	}
-	k.cutNote(len(answer.Rows), answer.Matched, "wait")
+	k.cutNote(len(answer.Rows), answer.Matched, "waits")
 	k.footer(answer.Coverage, answer.Hints,
 		"DURATION = EXECUTING (awaited work ran) + QUEUED (its lane ran other work) + LANE IDLE + WAKE-UP.",
-		"WORK: dispatches whose class the wait decides. "+"sync: the thread provably waited for them.")
+		"DISPATCHES: whose class the wait decides; sync: the thread provably waited for them.")
 	return nil
 }
 
@@ -75,4 +75,15 @@ func classCounts(classes map[string]int64) string {
 		}
 	}
 	return cmp.Or(strings.Join(parts, ", "), "-")
+}
+
+// longClassCounts renders counts per class with their full names.
+func longClassCounts(classes map[string]int64) string {
+	var parts []string
+	for _, c := range shortClasses {
+		if n := classes[c.class]; n > 0 {
+			parts = append(parts, formatCount(n)+" "+strings.ReplaceAll(c.class, "_", " "))
+		}
+	}
+	return strings.Join(parts, ", ")
 }

@@ -52,9 +52,9 @@ func renderThreads(k *asked, answer query.Answer[query.ThreadRow]) error {
 	if err := k.table(t); err != nil {
 		return err
 	}
-	k.cutNote(len(answer.Rows), answer.Matched, "thread")
+	k.cutNote(len(answer.Rows), answer.Matched, "threads")
 	k.footer(answer.Coverage, answer.Hints,
-		"RAN: target time on the lane. QUEUED: target time of work queued from the thread, run in parallel on",
-		"lanes. Neither is CPU time. IN WAITS: wall time in declared waits.")
+		"RAN: target time on the lane. QUEUED: target time of work queued from the thread, run in parallel on lanes. "+
+			"Neither is CPU time. IN WAITS: wall time in declared waits.")
 	return nil
 }

@@ -58,22 +58,6 @@ type Reason struct {
 	PID     int64             `json:"pid,omitempty"`
 }
 
-// CertificateAudit is the result of checking every certificate again from the raw facts.
-type CertificateAudit struct {
-	Stored   bool                 `json:"stored"` // false: derived just now, from the same facts
-	Checked  int64                `json:"checked"`
-	Failed   int64                `json:"failed"`
-	Failures []CertificateFailure `json:"failures"` // the first few
-}
-
-// CertificateFailure is a certificate that the facts do not bear out.
-type CertificateFailure struct {
-	Runtime  archive.RuntimeID `json:"runtime"`
-	Dispatch HexID             `json:"dispatch_id"`
-	Class    string            `json:"class"`
-	Text     string            `json:"text"`
-}
-
 // AuditAnswer is the answer of [Audit].
 type AuditAnswer struct {
 	Answer[AuditRow]
@@ -108,7 +92,7 @@ func Audit(ctx context.Context, r *archive.Reader) (AuditAnswer, error) {
 	}
 	if n := a.Certificates.Failed; n > 0 {
 		a.Reasons = append(a.Reasons, Reason{
-			Code: "certificate_refuted", Text: fmt.Sprintf("%s not borne out by the raw facts.", count(n, "certificate is", "certificates are")),
+			Code: "certificate_refuted", Text: fmt.Sprintf("%s not borne out by the raw facts.", count(n, "certificate or link is", "certificates or links are")),
 		})
 	}
 	a.Verdict = VerdictClean
@@ -313,7 +297,7 @@ func (v *view) auditReasons(b *books) []Reason {
 		add("not_finished", "", "the recorder ended before it sealed the archive: what was under way is lost.")
 	}
 	for _, l := range v.r.Losses() {
-		add("unreadable", "", "%s cannot be read from byte %d on: %s.", l.File, max(l.Offset, 0), l.Reason)
+		add("unreadable", "", "not readable: %s.", lossText(l))
 	}
 	for _, id := range v.order {
 		rt := v.runtimes[id]
@@ -341,8 +325,8 @@ func (v *view) auditReasons(b *books) []Reason {
 				x.PID, x.Shard, count(int64(x.Unaccounted), "record is", "records are"))
 		}
 		if x.unexplained {
-			add("contradiction", x.Runtime, "process %d, shard %d: %s counted as dropped, yet only %d of the numbers are missing.",
-				x.PID, x.Shard, count(int64(x.Dropped), "record is", "records are"), x.Missing)
+			add("contradiction", x.Runtime, "process %d, shard %d: %s counted as dropped, yet only %s of the numbers are missing.",
+				x.PID, x.Shard, count(int64(x.Dropped), "record is", "records are"), comma(x.Missing))
 		}
 		if _, beat := b.beats.last[x.Runtime]; beat && !x.Heartbeat && rt.Sequenced {
 			add("no_heartbeat", x.Runtime, "process %d, shard %d: records came, but no heartbeat counts that shard.", x.PID, x.Shard)
@@ -356,5 +340,14 @@ func count(n int64, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
-	return fmt.Sprintf("%d %s", n, many)
+	return comma(n) + " " + many
+}
+
+// comma renders a number with thousands separators.
+func comma[N int | int64 | uint64](n N) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
 }

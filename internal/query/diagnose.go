@@ -327,11 +327,11 @@ func diagnoseOrigins(f *findings, s *survey) {
 	case linked == o.Dispatches:
 		f.add(SeverityOK, topicOrigins, "origins_linked", n, "", "Every dispatch is linked to the CPU code that queued it.")
 	case linked == 0:
-		f.add(SeverityWarn, topicOrigins, "origins_not_linking", n, "", "%d of %d dispatches have an origin, and none of them links to a stack.",
-			o.Reported, o.Dispatches)
+		f.add(SeverityWarn, topicOrigins, "origins_not_linking", n, "", "%s of %s dispatches have an origin, and none of them links to a stack.",
+			comma(o.Reported), comma(o.Dispatches))
 	default:
-		f.add(SeverityInfo, topicOrigins, "origins_partly_linked", n, "", "%d of %d dispatches are linked to the CPU code that queued them; %d have no origin.",
-			linked, o.Dispatches, o.Dispatches-o.Reported)
+		f.add(SeverityInfo, topicOrigins, "origins_partly_linked", n, "", "%s of %s dispatches are linked to the CPU code that queued them; %s no origin.",
+			comma(linked), comma(o.Dispatches), count(o.Dispatches-o.Reported, "has", "have"))
 	}
 	statuses := make([]string, 0, len(o.Statuses))
 	for status := range o.Statuses {
@@ -364,8 +364,8 @@ func diagnoseWaits(f *findings, s *survey, ev *evidence) {
 			"%s, but no dispatch is proven synchronous: all target work ran in parallel as far as is known.",
 			count(int64(len(ev.order)), "wait is declared", "waits are declared"))
 	default:
-		f.add(SeverityOK, topicWaits, "proven", n, "", "%s proven synchronous by declared waits, %d asynchronous, %d unproven.",
-			count(proven, "dispatch is", "dispatches are"), s.classes[origin.ClassAsynchronous], s.classes[origin.ClassUnproven])
+		f.add(SeverityOK, topicWaits, "proven", n, "", "%s proven synchronous by declared waits, %s asynchronous, %s unproven.",
+			count(proven, "dispatch is", "dispatches are"), comma(s.classes[origin.ClassAsynchronous]), comma(s.classes[origin.ClassUnproven]))
 	}
 	if k := s.classes[origin.ClassUnproven]; k > 0 {
 		// A lane without waits is the normal reason and has been said above when nothing waits at all.
@@ -421,7 +421,8 @@ func (v *view) diagnoseCounters(ctx context.Context, f *findings) error {
 		f.add(SeverityWarn, topicCounters, "no_counter_sample", n, "Attach values with Dispatch.Counters", "Counters are defined, but no value arrived.")
 	case n["error"]+n["unresolved"] > 0:
 		f.add(SeverityWarn, topicCounters, "counters_without_value", n, "stax target counters shows which; the device may not support them in this mode",
-			"%d counter samples, of which %d failed and %d were never resolved.", n["samples"], n["error"], n["unresolved"])
+			"%s counter samples, of which %s failed and %s were never resolved.",
+			comma(n["samples"]), comma(n["error"]), comma(n["unresolved"]))
 	default:
 		f.add(SeverityOK, topicCounters, "counters_present", n, "", "%s, all with a value.", count(n["samples"], "counter sample", "counter samples"))
 	}
@@ -436,7 +437,7 @@ func (v *view) diagnoseCounters(ctx context.Context, f *findings) error {
 func diagnoseLosses(f *findings, b *books, losses []archive.Loss) {
 	for _, l := range losses {
 		f.add(SeverityError, topicLosses, "unreadable", numbers{"offset": l.Offset, "bytes": l.Bytes}, "stax archive verify checks every file",
-			"%s cannot be read: %s.", l.File, l.Reason)
+			"Not readable: %s.", lossText(l))
 	}
 	type key struct{ stage, reason string }
 	sums := map[key]int64{}
@@ -529,12 +530,13 @@ func (v *view) diagnoseClock(ctx context.Context, f *findings) error {
 	switch {
 	case n["steps"] > 0:
 		f.add(SeverityWarn, topicClock, "clock_step", n, "Origins within a second of a step are not linked",
-			"The target's clock jumped %s, by up to %.3g ms.", count(n["steps"], "time", "times"), float64(n["max_step_ns"])/1e6)
-	case n["samples"] > 0:
+			"The target's clock jumped %s, by up to %.4g ms.", count(n["steps"], "time", "times"), float64(n["max_step_ns"])/1e6)
+	case n["samples"] > int64(len(offsets)):
 		f.add(SeverityOK, topicClock, "clock_steady", n, "", "The clock is steady over %s; error at most %.3g µs.",
 			count(n["samples"], "clock sample", "clock samples"), float64(n["max_error_ns"])/1e3)
 	case len(v.runtimes) > 0:
-		f.add(SeverityInfo, topicClock, "no_clock_sample", nil, "", "No clock samples arrived, so steps of the clock cannot show.")
+		f.add(SeverityInfo, topicClock, "few_clock_samples", n, "", "%s arrived, so steps of the clock cannot show.",
+			count(n["samples"], "clock sample", "clock samples"))
 	}
 	if unknown > 0 {
 		f.add(SeverityInfo, topicClock, "clock_error_unknown", numbers{"processes": unknown}, "Send stax.clock.error_ns on the resource",
@@ -583,7 +585,7 @@ func listNumbers(n numbers) string {
 	}
 	slices.SortFunc(keys, func(a, b string) int { return cmp.Or(-cmp.Compare(n[a], n[b]), cmp.Compare(a, b)) })
 	for i, k := range keys {
-		keys[i] = fmt.Sprintf("%d %s", n[k], strings.ReplaceAll(k, "_", " "))
+		keys[i] = fmt.Sprintf("%s %s", comma(n[k]), strings.ReplaceAll(k, "_", " "))
 	}
 	return strings.Join(keys, ", ")
 }

@@ -78,9 +78,12 @@ type DispatchDetail struct {
 	Tags          json.RawMessage   `json:"tags"` // object; null when none
 	CommandBuffer *CommandBufferRow `json:"command_buffer"`
 	Origins       []OriginDetail    `json:"origins"` // dispatch, completion, fault; of the deciding waits too
-	Waits         []WaitRow         `json:"waits"`   // that await it, the deciding one first
-	Counters      []CounterValue    `json:"counters"`
-	Certificate   CertificateRow    `json:"certificate"`
+	// Waits are the deciding wait, and the others that await it and began before it ended. LaterWaits counts those that
+	// began when it had ended already: a wait for a whole queue covers everything that was ever queued.
+	Waits       []WaitRow      `json:"waits"`
+	LaterWaits  int64          `json:"later_waits"`
+	Counters    []CounterValue `json:"counters"`
+	Certificate CertificateRow `json:"certificate"`
 }
 
 // Dispatch tells everything about the dispatches with an id: one, unless two runtimes drew the same.
@@ -173,14 +176,18 @@ func (v *view) dispatchDetail(ctx context.Context, ev *evidence, d *archive.Disp
 		return out, err
 	}
 	covering := ev.covering(d)
-	for _, first := range []bool{true, false} {
+	for _, deciding := range []bool{true, false} {
 		for _, w := range waits {
 			id := archive.WaitID(w.ID)
-			if w.Runtime == d.Runtime && (id == cert.Wait) == first && (first || covering[id]) {
-				out.Waits = append(out.Waits, w)
-				full := ev.waits[waitKey{d.Runtime, id}]
-				add(archive.OwnerWait, uint64(id), archive.OriginWait, full.Origin)
+			if w.Runtime != d.Runtime || (id == cert.Wait) != deciding || !deciding && !covering[id] {
+				continue
 			}
+			if !deciding && w.BeginNanos > d.EndNanos {
+				out.LaterWaits++
+				continue
+			}
+			out.Waits = append(out.Waits, w)
+			add(archive.OwnerWait, uint64(id), archive.OriginWait, ev.waits[waitKey{d.Runtime, id}].Origin)
 		}
 	}
 	if d.CommandBuffer != 0 {

@@ -19,7 +19,7 @@ func traceText(t archive.TraceID) string {
 
 func formatTID(tid int64) string {
 	if tid >= pseudoThreads {
-		return fmt.Sprintf("%#X", tid)
+		return fmt.Sprintf("0x%X", tid)
 	}
 	return fmt.Sprint(tid)
 }

@@ -205,7 +205,11 @@ func (v *view) emptyHints(dispatches int64, filters ...string) []Hint {
 			given = append(given, fmt.Sprintf("%s %q", filters[i], filters[i+1]))
 		}
 	}
-	switch {
+	switch losses := v.r.Losses(); {
+	case dispatches == 0 && len(losses) > 0:
+		return []Hint{{
+			"unreadable", fmt.Sprintf("Parts of the archive cannot be read: %s.", lossText(losses[0])), "stax archive verify says what is lost",
+		}}
 	case len(v.runtimes) == 0:
 		return []Hint{{
 			"no_runtime", "No instrumented process reported to this recording.",
@@ -228,4 +232,13 @@ func (v *view) emptyHints(dispatches int64, filters ...string) []Hint {
 		}}
 	}
 	return nil
+}
+
+// lossText says in one line what cannot be read and why.
+func lossText(l archive.Loss) string {
+	reason := strings.TrimPrefix(strings.TrimPrefix(l.Reason, "archive: "), l.File+": ")
+	if l.Offset > 0 {
+		return fmt.Sprintf("%s from byte %d on: %s", l.File, l.Offset, reason)
+	}
+	return l.File + ": " + reason
 }
