@@ -56,6 +56,7 @@ type Manifest struct {
 	Counts     map[string]int64 `json:"counts"` // sealed rows by table
 	Derived    *DerivedInfo     `json:"derived,omitempty"`
 	Privacy    []DataClass      `json:"privacy"`
+	Check      string           `json:"crc32c"` // of the file with eight zeros in this place; always the last field
 }
 
 // ClockInfo names the time domains of the archive.
@@ -75,10 +76,11 @@ type SegmentInfo struct {
 
 // TableInfo is one Parquet file.
 type TableInfo struct {
-	Table string `json:"table"`
-	Rows  int64  `json:"rows"`
-	Bytes int64  `json:"bytes"`
-	CRC   uint32 `json:"crc32c"` // of the whole file
+	Table     string `json:"table"`
+	Rows      int64  `json:"rows"`
+	Bytes     int64  `json:"bytes"`
+	CRC       uint32 `json:"crc32c"`        // of the whole file; Verify checks it
+	FooterCRC uint32 `json:"footer_crc32c"` // of the Parquet footer with its length and magic; every reader checks it
 }
 
 // DerivedInfo is the current set of derived tables.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"path"
 	"path/filepath"
@@ -17,13 +18,34 @@ const (
 	maxSegments = 1 << 20
 )
 
-// encodeManifest returns the content of manifest.json: indented, the same for the same manifest.
+const noCheck = "00000000"
+
+// encodeManifest returns the content of manifest.json: indented, the same for the same manifest, with
+// its checksum filled in.
 func encodeManifest(m *Manifest) ([]byte, error) {
+	m.Check = noCheck
 	b, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
 		return nil, err
 	}
-	return append(b, '\n'), nil
+	b = append(b, '\n')
+	m.Check = fmt.Sprintf("%08x", crc32.Checksum(b, castagnoli))
+	copy(b[bytes.LastIndex(b, []byte(noCheck)):], m.Check)
+	return b, nil
+}
+
+// checkManifest says whether the checksum in the content of manifest.json is right.
+func checkManifest(b []byte, m *Manifest) error {
+	i := bytes.LastIndex(b, []byte(m.Check))
+	if len(m.Check) != len(noCheck) || i < 0 {
+		return fmt.Errorf("no checksum, or one of %d digits", len(m.Check))
+	}
+	c := bytes.Clone(b)
+	copy(c[i:], noCheck)
+	if got := fmt.Sprintf("%08x", crc32.Checksum(c, castagnoli)); got != m.Check {
+		return fmt.Errorf("checksum is %s, stored %s: damaged, or changed by hand", got, m.Check)
+	}
+	return nil
 }
 
 // parseManifest decodes and checks manifest.json. Fields that this version does not know are ignored.

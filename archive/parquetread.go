@@ -1,8 +1,10 @@
 package archive
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"math"
 
@@ -34,10 +36,13 @@ func guard(f func() error) (err error) {
 
 // openParquet reads the footer of a file and maps its columns by name. Columns that the table does
 // not have are ignored, columns that the file does not have read as zero.
-func openParquet(t *table, r io.ReaderAt, size int64, name string) (*parquetFile, error) {
+//
+// crc is the checksum of the footer, nil when it is not known: parquet-go checks the pages, and this
+// is what keeps a flipped bit in the footer from renaming a column.
+func openParquet(t *table, r io.ReaderAt, size int64, name string, crc *uint32) (*parquetFile, error) {
 	f := &parquetFile{table: t, name: name}
 	err := guard(func() error {
-		if err := checkFooter(r, size); err != nil {
+		if err := checkFooter(r, size, crc); err != nil {
 			return err
 		}
 		file, err := parquet.OpenFile(r, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true),
@@ -54,10 +59,13 @@ func openParquet(t *table, r io.ReaderAt, size int64, name string) (*parquetFile
 	return f, nil
 }
 
-const maxFooter = 64 << 20
+const (
+	maxFooter  = 64 << 20
+	footerTail = 8 // length and magic
+)
 
-// checkFooter bounds the footer before parquet-go allocates it.
-func checkFooter(r io.ReaderAt, size int64) error {
+// checkFooter bounds the footer before parquet-go allocates it, and compares its checksum.
+func checkFooter(r io.ReaderAt, size int64, want *uint32) error {
 	if size < 12 {
 		return fmt.Errorf("truncated at offset %d: a Parquet file has at least 12 bytes: %w", size, io.ErrUnexpectedEOF)
 	}
@@ -68,9 +76,19 @@ func checkFooter(r io.ReaderAt, size int64) error {
 	if string(tail[4:]) != "PAR1" {
 		return fmt.Errorf("no Parquet footer at offset %d: %q", size-4, tail[4:])
 	}
-	n := int64(uint32(tail[0]) | uint32(tail[1])<<8 | uint32(tail[2])<<16 | uint32(tail[3])<<24)
+	n := int64(binary.LittleEndian.Uint32(tail[:]))
 	if n > size-12 || n > maxFooter {
 		return fmt.Errorf("footer of %d bytes at offset %d does not fit the file", n, size-8)
+	}
+	if want == nil {
+		return nil
+	}
+	footer := make([]byte, n+footerTail)
+	if _, err := r.ReadAt(footer, size-int64(len(footer))); err != nil {
+		return fmt.Errorf("reading the footer: %w", err)
+	}
+	if got := crc32.Checksum(footer, castagnoli); got != *want {
+		return fmt.Errorf("footer checksum at offset %d is %08x, the manifest says %08x", size-int64(len(footer)), got, *want)
 	}
 	return nil
 }

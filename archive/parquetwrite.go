@@ -2,6 +2,7 @@ package archive
 
 import (
 	"bufio"
+	"encoding/binary"
 	"fmt"
 	"hash"
 	"hash/crc32"
@@ -91,14 +92,19 @@ type tableWriter struct {
 
 // countingWriter buffers, counts and checksums what a file gets.
 type countingWriter struct {
-	w   *bufio.Writer
-	n   int64
-	crc hash.Hash32
+	w    *bufio.Writer
+	n    int64
+	crc  hash.Hash32
+	keep bool // from here on in tail
+	tail []byte
 }
 
 func (c *countingWriter) Write(p []byte) (int, error) {
 	c.n += int64(len(p))
 	c.crc.Write(p)
+	if c.keep {
+		c.tail = append(c.tail, p...)
+	}
 	return c.w.Write(p)
 }
 
@@ -208,11 +214,20 @@ func (w *tableWriter) writeColumn(r rowsRef, i int) error {
 
 // close ends the file's content; the caller syncs and closes the file.
 func (w *tableWriter) close() (TableInfo, error) {
+	if err := w.endGroup(); err != nil {
+		return TableInfo{}, err
+	}
+	w.out.keep = true // the footer is the end of what follows
 	if err := w.pw.Close(); err != nil {
 		return TableInfo{}, fmt.Errorf("table %s: %w", w.table.name, err)
 	}
 	if err := w.out.w.Flush(); err != nil {
 		return TableInfo{}, fmt.Errorf("table %s: %w", w.table.name, err)
 	}
-	return TableInfo{Table: w.table.name, Rows: w.rows, Bytes: w.out.n, CRC: w.out.crc.Sum32()}, nil
+	n := len(w.out.tail) - footerTail
+	n -= int(binary.LittleEndian.Uint32(w.out.tail[n:]))
+	return TableInfo{
+		Table: w.table.name, Rows: w.rows, Bytes: w.out.n,
+		CRC: w.out.crc.Sum32(), FooterCRC: crc32.Checksum(w.out.tail[n:], castagnoli),
+	}, nil
 }

@@ -296,7 +296,7 @@ func (s *segmentWriter) copySegments(ctx context.Context, parts []SegmentInfo, p
 	for _, t := range tables {
 		total := int64(0)
 		for _, part := range parts {
-			total += part.tableRows(t.name)
+			total += part.table(t.name).Rows
 		}
 		if total == 0 {
 			continue
@@ -309,14 +309,14 @@ func (s *segmentWriter) copySegments(ctx context.Context, parts []SegmentInfo, p
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			rows := part.tableRows(t.name)
-			if rows == 0 {
+			info := part.table(t.name)
+			if info.Rows == 0 {
 				continue
 			}
-			if err := s.copyTable(ctx, out, tableFile(part.Dir, t.name), rows); err != nil {
+			if err := s.copyTable(ctx, out, tableFile(part.Dir, t.name), info); err != nil {
 				return err
 			}
-			p.add(int(rows))
+			p.add(int(info.Rows))
 		}
 		if err := out.w.endGroup(); err != nil {
 			return err
@@ -325,17 +325,18 @@ func (s *segmentWriter) copySegments(ctx context.Context, parts []SegmentInfo, p
 	return nil
 }
 
-func (s *SegmentInfo) tableRows(name string) int64 {
+// table returns the entry of a table, zero when the segment has no rows of it.
+func (s *SegmentInfo) table(name string) TableInfo {
 	for _, t := range s.Tables {
 		if t.Table == name {
-			return t.Rows
+			return t
 		}
 	}
-	return 0
+	return TableInfo{}
 }
 
 // copyTable adds the rows of one Parquet file.
-func (s *segmentWriter) copyTable(ctx context.Context, out *tableOutput, name string, rows int64) error {
+func (s *segmentWriter) copyTable(ctx context.Context, out *tableOutput, name string, info TableInfo) error {
 	f, err := os.Open(filepath.Join(s.w.dir, filepath.FromSlash(name)))
 	if err != nil {
 		return &damagedError{err}
@@ -345,12 +346,12 @@ func (s *segmentWriter) copyTable(ctx context.Context, out *tableOutput, name st
 	if err != nil {
 		return err
 	}
-	pf, err := openParquet(out.w.table, f, st.Size(), name)
+	pf, err := openParquet(out.w.table, f, st.Size(), name, &info.FooterCRC)
 	if err != nil {
 		return &damagedError{err}
 	}
-	if n := pf.file.NumRows(); n != rows {
-		return &damagedError{fmt.Errorf("archive: %s: %d rows, the manifest says %d", name, n, rows)}
+	if n := pf.file.NumRows(); n != info.Rows {
+		return &damagedError{fmt.Errorf("archive: %s: %d rows, the manifest says %d", name, n, info.Rows)}
 	}
 	t := out.w.table
 	all := t.allColumns()
