@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/collector/config/confighttp"
 	"go.opentelemetry.io/collector/config/confignet"
 	"go.opentelemetry.io/collector/config/configoptional"
+	"go.opentelemetry.io/collector/confmap"
 )
 
 // Config is the receiver's configuration.
@@ -39,6 +40,18 @@ type Protocols struct {
 type HTTPConfig struct {
 	// ServerConfig is the collector's own. With transport: unix the endpoint is the path of the socket.
 	ServerConfig confighttp.ServerConfig `mapstructure:",squash"`
+}
+
+var _ confmap.Unmarshaler = (*HTTPConfig)(nil)
+
+// Unmarshal decodes the configuration. confighttp ignores keys that it does not know, since it may share its map with
+// others; here nobody else has keys, so a misspelt one is an error.
+func (h *HTTPConfig) Unmarshal(conf *confmap.Conf) error {
+	type withoutMethods confighttp.ServerConfig
+	if err := conf.Unmarshal(&withoutMethods{}); err != nil {
+		return err
+	}
+	return h.ServerConfig.Unmarshal(conf)
 }
 
 // Validate checks the configuration.

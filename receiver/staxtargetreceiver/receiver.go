@@ -185,15 +185,8 @@ func (r *targetReceiver) shutdown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.grace)
 	defer cancel()
 	r.close()
-	var stopping sync.WaitGroup
 	var httpErr error
-	if s := r.httpServer; s != nil {
-		stopping.Go(func() {
-			if httpErr = s.Shutdown(ctx); httpErr != nil {
-				httpErr = errors.Join(s.Close(), overdue(httpErr))
-			}
-		})
-	}
+	var stopping sync.WaitGroup // GracefulStop waits for handlers, which a stalled next consumer holds
 	if s := r.grpcServer; s != nil {
 		stopping.Go(func() {
 			stop := context.AfterFunc(ctx, s.Stop)
@@ -201,8 +194,13 @@ func (r *targetReceiver) shutdown(ctx context.Context) error {
 			s.GracefulStop()
 		})
 	}
-	stopping.Wait()
-	r.servers.Wait()
+	if s := r.httpServer; s != nil {
+		if httpErr = s.Shutdown(ctx); httpErr != nil {
+			httpErr = errors.Join(s.Close(), overdue(httpErr))
+		}
+	}
+	waitFor(ctx, &stopping)
+	waitFor(ctx, &r.servers)
 	if !r.inFlight.stop(ctx) {
 		r.set.Logger.Warn("requests are still held by the next consumer", zap.Duration("grace", r.grace))
 	}
