@@ -51,6 +51,13 @@ type CounterSet struct {
 	counters []Counter
 }
 
+// A counter's key on the wire is stax.counter.<set>/<point>/<name>; with these limits it stays under 256 bytes.
+const (
+	maxCounterSetID = 64
+	maxPoint        = 64
+	maxCounterName  = 96
+)
+
 const (
 	maxCounters    = 255  // of one set
 	maxCounterSets = 4096 // of a process
@@ -66,9 +73,9 @@ var (
 	points pointTable
 )
 
-// NewCounterSet registers a counter set. id is unique in the process and without slash. The same definition again
-// returns the same set. A different definition under a known id, or a set past the limits, is refused: its values are
-// ignored and a diagnostic says so.
+// NewCounterSet registers a counter set. id is unique in the process, at most 64 bytes, without slash; counter names
+// have at most 96 bytes. The same definition again returns the same set. A different definition under a known id, an
+// unknown unit, or a set past the limits is refused: its values are ignored and a diagnostic says so.
 func NewCounterSet(id, name string, cs ...Counter) *CounterSet {
 	s := &CounterSet{id: noSlash(clip(id)), name: clip(name)}
 	for _, c := range cs {
@@ -86,13 +93,27 @@ func NewCounterSet(id, name string, cs ...Counter) *CounterSet {
 		diagCounterSetConflict.add()
 		return s
 	}
-	if s.id == "" || len(cs) == 0 || len(cs) > maxCounters || len(counterSets.list) >= maxCounterSets {
+	if s.id == "" || len(s.id) > maxCounterSetID || !validCounters(s.counters) || len(cs) == 0 || len(cs) > maxCounters || len(counterSets.list) >= maxCounterSets {
 		diagCounterSetRefused.add()
 		return s
 	}
 	s.index = uint32(len(counterSets.list) + 1)
 	counterSets.list = append(counterSets.list, s)
 	return s
+}
+
+func validCounters(cs []Counter) bool {
+	for _, c := range cs {
+		switch c.Unit {
+		case UnitTicks, UnitCycles, UnitInvocations, UnitBytes, UnitPercent, UnitCount, UnitNanos:
+		default:
+			return false
+		}
+		if c.Name == "" || len(c.Name) > maxCounterName {
+			return false
+		}
+	}
+	return true
 }
 
 // ID is the set's id.
@@ -173,7 +194,7 @@ func (t *pointTable) insert(p SamplePoint) (uint32, bool) {
 	key := SamplePoint(strings.Clone(string(p)))
 	id := uint32(len(list))
 	ids[key] = id
-	list = append(list, noSlash(clip(string(p))))
+	list = append(list, noSlash(clipTo(string(p), maxPoint)))
 	t.list.Store(&list)
 	t.ids.Store(&ids)
 	return id, true

@@ -33,7 +33,7 @@ type encoder struct {
 	out      [2][]byte
 	scratch  []byte
 	body     []byte
-	seen     []uint32 // tag keys of the span being written
+	seen     []uint64 // tag keys and counter sets at points of the span being written
 	spans    int      // bytes in groups
 
 	lanesTold, setsTold int
@@ -271,8 +271,8 @@ func (e *encoder) key(set, point uint32) []string {
 	return keys
 }
 
-// duplicate reports whether the span being written has a tag with this key, and notes the key.
-func (e *encoder) duplicate(key uint32) bool {
+// duplicate reports whether the span being written has this key, and notes it: keys must be unique.
+func (e *encoder) duplicate(key uint64) bool {
 	if slices.Contains(e.seen, key) {
 		return true
 	}

@@ -3,7 +3,6 @@ package sdk
 import (
 	"math"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/stax-otel/stax/sdk/internal/wire"
@@ -97,14 +96,18 @@ func (e *encoder) wait(b []byte, shard uint64, r *record, side []byte) []byte {
 	if r.flags&flagTimedOut != 0 {
 		b = wire.Bool(b, spanAttributes, semconv.WaitTimedOutKey, true)
 	}
-	b = e.awaits(b, side)
+	b = e.awaits(b, r, side)
 	b = e.side(b, r, side)
 	return wire.Close(b, m)
 }
 
+// maxAwaitBytes keeps stax.wait.awaits under what a receiver takes as one attribute value.
+const maxAwaitBytes = 48 << 10
+
 // awaits appends stax.wait.awaits, which a wait has even when it names nothing.
-func (e *encoder) awaits(b []byte, side []byte) []byte {
+func (e *encoder) awaits(b []byte, r *record, side []byte) []byte {
 	b, a := wire.OpenArray(b, spanAttributes, semconv.WaitAwaitsKey)
+	begin := len(b)
 	for s := readSide(side); s.more(); {
 		text := e.body[:0]
 		switch item := sideItem(s.u8()); item {
@@ -113,10 +116,8 @@ func (e *encoder) awaits(b []byte, side []byte) []byte {
 		case sideAwaitBuf:
 			text = wire.AppendHex64(append(text, semconv.AwaitCommandBufferPrefix...), s.u64())
 		case sideAwaitQueue:
-			queue, upTo := e.name(s.u32()), s.u64()
-			text = append(append(text, semconv.AwaitQueuePrefix...), queue...)
-			// Readers split at the last @, so an id that contains one needs the number even when it is 0.
-			if upTo != 0 || strings.Contains(queue, "@") {
+			text = append(append(text, semconv.AwaitQueuePrefix...), e.name(s.u32())...)
+			if upTo := s.u64(); upTo != 0 {
 				text = strconv.AppendUint(append(text, '@'), upTo, 10)
 			}
 		default:
@@ -124,6 +125,11 @@ func (e *encoder) awaits(b []byte, side []byte) []byte {
 			continue
 		}
 		e.body = text
+		if len(b)-begin > maxAwaitBytes {
+			r.dropped++
+			diagAwaitsDropped.add()
+			continue
+		}
 		b = wire.ElementString(b, text)
 	}
 	return wire.CloseArray(b, a)
@@ -165,7 +171,7 @@ func (e *encoder) side(b []byte, r *record, side []byte) []byte {
 		switch item := sideItem(s.u8()); item {
 		case sideTagString:
 			k, v := s.u32(), s.str()
-			if e.duplicate(k) {
+			if e.duplicate(uint64(k)) {
 				dropped++
 				continue
 			}
@@ -173,7 +179,7 @@ func (e *encoder) side(b []byte, r *record, side []byte) []byte {
 		case sideTagInt, sideTagFloat:
 			k, v := s.u32(), s.u64()
 			switch {
-			case e.duplicate(k):
+			case e.duplicate(uint64(k)):
 				dropped++
 			case item == sideTagInt:
 				b = wire.Int(b, spanAttributes, e.name(k), int64(v))
@@ -181,10 +187,16 @@ func (e *encoder) side(b []byte, r *record, side []byte) []byte {
 				b = wire.Double(b, spanAttributes, e.name(k), math.Float64frombits(v))
 			}
 		case sideCounters:
-			keys := e.key(s.u32(), s.u32())
-			for i := range int(s.u8()) {
+			set, point, n := s.u32(), s.u32(), int(s.u8())
+			keys := e.key(set, point)
+			if e.duplicate(uint64(set)<<32 | uint64(point)) { // set is never 0, so this is no tag key
+				keys = nil
+			}
+			for i := range n {
 				if v := s.value(); i < len(keys) {
 					b = appendValue(b, keys[i], v)
+				} else {
+					dropped++
 				}
 			}
 		case sideStatus:

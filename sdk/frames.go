@@ -34,7 +34,7 @@ func symbolize(pcs []uintptr) []Frame {
 	for {
 		f, more := it.Next()
 		if f.Function != "" || f.File != "" {
-			out = append(out, Frame{Function: clip(f.Function), File: clip(f.File), Line: f.Line})
+			out = append(out, Frame{Function: clipTo(f.Function, maxFrameString), File: clipTo(f.File, maxFrameString), Line: f.Line})
 		}
 		if !more {
 			return out

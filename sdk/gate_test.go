@@ -101,6 +101,7 @@ func TestGateFlips(t *testing.T) {
 			t.Errorf("token %q", v.Tokens()[0])
 		}
 	})
+	waitFor(t, "the end of the last session", func() bool { return rt.Stats().RecordingID == "" })
 	st := rt.Stats()
 	if st.State != StateOff || st.Queued != 0 || st.Emitted != st.Sent+st.Dropped.Full+st.Dropped.Send+st.Dropped.Other {
 		t.Errorf("stats: %+v", st)

@@ -26,6 +26,15 @@ const (
 	LaneStorage    LaneKind = semconv.LaneKindStorage
 )
 
+func knownKind(k LaneKind) bool {
+	switch k {
+	case LaneGeneric, LaneMetal, LaneCUDA, LaneGPU, LaneExecutor, LaneThreadPool, LaneCodec, LaneDatabase, LaneTick, LaneJIT,
+		LaneNetwork, LaneStorage:
+		return true
+	}
+	return false
+}
+
 // A Lane is a logical executor of one runtime. Make each lane once, keep it, use it from any goroutine.
 // A nil Lane is inert.
 type Lane struct {
@@ -53,7 +62,7 @@ func WithClockError(d time.Duration) LaneOption {
 }
 
 // WithQueue names the concrete queue of every dispatch and command buffer of the lane that names no other.
-func WithQueue(id string) LaneOption { return func(l *Lane) { l.queue = intern(id) } }
+func WithQueue(id string) LaneOption { return func(l *Lane) { l.queue = NewQueue(id).id } }
 
 // NewLane makes a lane of the default runtime. The first lane of a runtime starts its goroutines and, when
 // STAX_ENDPOINT is set, asks the gate once before it returns (at most 50 ms).
@@ -62,10 +71,11 @@ func NewLane(name string, kind LaneKind, opts ...LaneOption) *Lane {
 }
 
 // NewLane is [NewLane] for this runtime. Past the runtime's limit of lanes it returns an inert lane and a diagnostic
-// says so.
+// says so. A kind that is none of the constants counts as LaneGeneric, with a diagnostic.
 func (rt *Runtime) NewLane(name string, kind LaneKind, opts ...LaneOption) *Lane {
-	l := &Lane{rt: rt, name: clip(name), kind: LaneKind(clip(string(kind)))}
-	if l.kind == "" {
+	l := &Lane{rt: rt, name: clip(name), kind: kind}
+	if !knownKind(kind) {
+		diagLaneKind.add()
 		l.kind = LaneGeneric
 	}
 	for _, o := range opts {

@@ -10,7 +10,9 @@ import (
 
 // Limits on what a target can make the SDK keep. Their victims are counted in diagnostics.
 const (
-	maxString        = 4 << 10 // bytes of one name, key, id or tag value
+	maxString        = 4 << 10 // bytes of one name or tag value
+	maxID            = 256     // bytes of one queue or shader id, or tag key
+	maxFrameString   = 1 << 10 // bytes of one function or file name of a stack
 	maxInterned      = 1 << 17 // distinct strings of a process
 	maxInternedBytes = 8 << 20 // and their sum
 )
@@ -35,7 +37,7 @@ func NewKey(s string) Key {
 		diagReservedKey.add()
 		return Key{}
 	}
-	return Key{intern(s)}
+	return Key{intern(clipTo(s, maxID))}
 }
 
 // String returns the key.
@@ -45,7 +47,7 @@ func (k Key) String() string { return interned(k.id) }
 type Shader struct{ id uint32 }
 
 // NewShader interns a shader id.
-func NewShader(id string) Shader { return Shader{intern(id)} }
+func NewShader(id string) Shader { return Shader{intern(clipTo(id, maxID))} }
 
 // String returns the shader id.
 func (s Shader) String() string { return interned(s.id) }
@@ -53,8 +55,11 @@ func (s Shader) String() string { return interned(s.id) }
 // Queue is the handle of a concrete queue that work is submitted to.
 type Queue struct{ id uint32 }
 
-// NewQueue interns a queue id, unique in the process.
-func NewQueue(id string) Queue { return Queue{intern(id)} }
+// NewQueue interns a queue id, unique in the process. An @ in it becomes an underscore: on the wire @ separates the
+// submission number.
+func NewQueue(id string) Queue {
+	return Queue{intern(clipTo(strings.ReplaceAll(id, "@", "_"), maxID))}
+}
 
 // String returns the queue id.
 func (q Queue) String() string { return interned(q.id) }
@@ -118,10 +123,13 @@ func (t *internTable) snapshot() []string {
 }
 
 // clip makes s legal on the wire: valid UTF-8 of at most maxString bytes.
-func clip(s string) string {
-	if len(s) > maxString {
+func clip(s string) string { return clipTo(s, maxString) }
+
+// clipTo is clip with a limit of its own.
+func clipTo(s string, limit int) string {
+	if len(s) > limit {
 		diagLongString.add()
-		s = s[:cut(s, maxString)]
+		s = s[:cut(s, limit)]
 	}
 	if !utf8.ValidString(s) {
 		s = strings.ToValidUTF8(s, "?")

@@ -26,6 +26,7 @@ const (
 const (
 	maxSideBytes = 16 << 10 // of one record
 	maxTags      = 64       // of one record
+	maxValues    = 384      // counter values of one record
 	maxAwaits    = 1024     // of one wait
 	sideOrigin   = 4*8 + 16 + 8
 )
@@ -35,6 +36,7 @@ const (
 type extras struct {
 	owner  uint64
 	tags   int
+	values int
 	awaits int
 	buf    []byte
 }
@@ -43,7 +45,7 @@ var extrasPool = sync.Pool{New: func() any { return &extras{buf: make([]byte, 0,
 
 func newExtras(owner uint64) *extras {
 	x, _ := extrasPool.Get().(*extras)
-	x.owner, x.tags, x.awaits, x.buf = owner, 0, 0, x.buf[:0]
+	x.owner, x.tags, x.values, x.awaits, x.buf = owner, 0, 0, 0, x.buf[:0]
 	return x
 }
 
@@ -93,9 +95,10 @@ func (x *extras) tagNumber(t sideItem, k uint32, bits uint64) bool {
 
 // counters takes at most len(set.counters) values and returns how many it took.
 func (x *extras) counters(set *CounterSet, point uint32, values []Value) int {
-	if !x.fits(10 + 9*len(values)) {
+	if x.values+len(values) > maxValues || !x.fits(10+9*len(values)) {
 		return 0
 	}
+	x.values += len(values)
 	x.head(sideCounters)
 	x.u32(set.index)
 	x.u32(point)
