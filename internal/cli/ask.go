@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -98,7 +99,11 @@ func ask[A any](ctx context.Context, a *app, path, name string, v url.Values) (a
 		}
 	}()
 	out, err := query.Run(ctx, r, name, v)
-	if err != nil {
+	var param *query.ParamError
+	switch {
+	case errors.As(err, &param):
+		return answer, nil, usageError("--%s %q: want %s", param.Name, param.Value, param.Want)
+	case err != nil:
 		return answer, nil, err
 	}
 	answer, ok := out.(A)

@@ -13,8 +13,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"github.com/stax-otel/stax/internal/query"
 )
 
 // Exit codes.
@@ -42,8 +40,8 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return exit.code
 	}
 	a.say("%s", oneLine(err))
-	if !a.running || isUsage(err) {
-		return ExitUsage
+	if !a.running {
+		return ExitUsage // cobra did not get as far as a command
 	}
 	return ExitFailure
 }
@@ -66,11 +64,6 @@ func (e *exitError) Unwrap() error { return e.err }
 // usageError is a mistake in how a command was called.
 func usageError(format string, args ...any) error {
 	return &exitError{code: ExitUsage, err: fmt.Errorf(format, args...)}
-}
-
-func isUsage(err error) bool {
-	var param *query.ParamError
-	return errors.As(err, &param) || errors.Is(err, query.ErrUnknownQuery)
 }
 
 // oneLine keeps an error on one line, without a prefix that the program's name repeats.

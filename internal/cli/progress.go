@@ -63,7 +63,7 @@ func (p *progress) line(info recording.Info) string {
 		return "stopping, waiting for the last data"
 	case recording.StateSealing:
 		if info.SealTotal > 0 {
-			return fmt.Sprintf("sealing the archive, step %d of %d", min(info.SealDone+1, info.SealTotal), info.SealTotal)
+			return fmt.Sprintf("sealing the archive, %d %%", 100*int64(info.SealDone)/int64(info.SealTotal))
 		}
 		return "sealing the archive"
 	}

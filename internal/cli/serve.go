@@ -108,7 +108,7 @@ func (a *app) logger(verbose bool) *zap.Logger {
 		level = zapcore.InfoLevel
 	}
 	c := zap.NewDevelopmentEncoderConfig()
-	c.CallerKey, c.NameKey = "", ""
+	c.CallerKey, c.NameKey, c.StacktraceKey = "", "", ""
 	return zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(c), zapcore.Lock(zapcore.AddSync(a.stderr)), level))
 }
 

@@ -43,7 +43,7 @@ func cut[R any](rows []R, limit int) []R {
 var ErrUnknownQuery = errors.New("query: no such query")
 
 // ErrNotFound is returned when an id names nothing in the archive.
-var ErrNotFound = errors.New("query: not found in this recording")
+var ErrNotFound = errors.New("not found in this recording")
 
 // ParamError reports a parameter that cannot be used.
 type ParamError struct {
