@@ -71,7 +71,7 @@ type inquiry struct {
 // Certificate classifies a dispatch. Classes, flags and reasons: see the package doc.
 func (ix *Index) Certificate(d *archive.Dispatch) archive.Certificate {
 	c := archive.Certificate{
-		Runtime: d.Runtime, Dispatch: d.ID, Class: ClassUnproven, Faulted: d.Faulted, OriginNanos: d.Origin.TimeNanos,
+		Runtime: d.Runtime, Dispatch: d.ID, Class: ClassUnproven, Faulted: d.Faulted,
 	}
 	rt := ix.runtimes[d.Runtime]
 	if rt == nil {
@@ -161,9 +161,10 @@ func (q *inquiry) decide(d *archive.Dispatch, err int64) (class, reason string, 
 	return "", "", -1
 }
 
-// fill writes the deciding wait and everything that follows from it.
+// fill writes the deciding wait and everything that follows from it. Without one nothing was compared,
+// and the numbers stay zero.
 func (rt *runtimeIndex) fill(c *archive.Certificate, d *archive.Dispatch, w *waitRow) {
-	c.Wait, c.BeginNanos, c.EndNanos = w.id, w.begin, w.end
+	c.Wait, c.OriginNanos, c.BeginNanos, c.EndNanos = w.id, d.Origin.TimeNanos, w.begin, w.end
 	c.Corroboration = CorroborationClaimed
 	c.CrossThread = crossThread(d.Origin, w.thread, w.goroutine)
 	if rt.stacks.defined(d.Origin.Stack) && rt.stacks.defined(w.stack) {

@@ -90,9 +90,8 @@ func (w *waitRow) usable() bool { return !w.missing && usableInterval(w.begin, w
 
 // pending holds rows between Add and seal.
 type pending struct {
-	waits   map[archive.RuntimeID][]waitRow
-	awaits  map[archive.RuntimeID][]archive.Await
-	buffers []archive.CommandBuffer
+	waits  map[archive.RuntimeID][]waitRow
+	awaits map[archive.RuntimeID][]archive.Await
 }
 
 // NewIndex builds an Index from rows in memory.

@@ -38,7 +38,7 @@ func Recheck(c *archive.Certificate, raw Raw) error {
 		what string
 	}{
 		{c.Runtime == d.Runtime && c.Dispatch == d.ID, "it is about another dispatch"},
-		{c.OriginNanos == d.Origin.TimeNanos, "origin instant"},
+		{c.OriginNanos == d.Origin.TimeNanos || c.Wait == 0, "origin instant"},
 		{c.ClockErrorNanos == err, "clock error"},
 		{c.Faulted == d.Faulted, "faulted"},
 		{c.OwnedNanos == 0 || c.Class == ClassSynchronous, "owned time without synchronous"},
@@ -55,6 +55,9 @@ func Recheck(c *archive.Certificate, raw Raw) error {
 }
 
 func recheckWithoutWait(c *archive.Certificate, d *archive.Dispatch) error {
+	if c.OriginNanos != 0 || c.BeginNanos != 0 || c.EndNanos != 0 || c.CrossThread || c.DifferentStack || c.Corroboration != "" {
+		return fmt.Errorf("%w: evidence without a wait", ErrCertificate)
+	}
 	switch c.Class {
 	case ClassAsynchronous:
 	case ClassUnproven:
