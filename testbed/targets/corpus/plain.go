@@ -38,16 +38,16 @@ var (
 func plainMain(ctx context.Context, p *plain, rng *rand.Rand, pace time.Duration) {
 	frame := make([]byte, 16<<10)
 	for n := uint64(0); ctx.Err() == nil; n++ {
-		tick := p.beginTick(ctx)
-		p.readBlock(ctx, rng)
-		p.encodeFrame(frame, n)
+		tick := beginTick(ctx, p)
+		readBlock(ctx, p, rng)
+		encodeFrame(p, frame, n)
 		tick.end(p)
 		rest(ctx, rng, pace)
 	}
 }
 
 //go:noinline
-func (p *plain) readBlock(ctx context.Context, rng *rand.Rand) {
+func readBlock(ctx context.Context, p *plain, rng *rand.Rand) {
 	d := truth.Dispatch{Lane: "disk", Scenario: "read", Name: nameRead.String(), Origin: &truth.Origin{NotBefore: int64(sdk.Now())}}
 	d.Origin.Site = truth.Below()
 	o := p.disk.CaptureOrigin(ctx)
@@ -63,7 +63,7 @@ func (p *plain) readBlock(ctx context.Context, rng *rand.Rand) {
 }
 
 //go:noinline
-func (p *plain) encodeFrame(frame []byte, n uint64) {
+func encodeFrame(p *plain, frame []byte, n uint64) {
 	start := sdk.Now()
 	frame[0] = byte(checksum(frame, n))
 	end := sdk.Now()
@@ -84,7 +84,7 @@ type spanning struct {
 }
 
 //go:noinline
-func (p *plain) beginTick(ctx context.Context) *spanning {
+func beginTick(ctx context.Context, p *plain) *spanning {
 	s := &spanning{fact: truth.Dispatch{Lane: "tick", Scenario: "tick", Name: nameTick.String(), Origin: &truth.Origin{}, Bracketed: true}}
 	s.fact.Origin.NotBefore = int64(sdk.Now())
 	s.fact.StartNanos = s.fact.Origin.NotBefore
