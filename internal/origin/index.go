@@ -360,11 +360,11 @@ func entry[K comparable, V any](m map[K]*V, key K) *V {
 }
 
 // markStrangers finds the runtimes whose process is known not to belong to the recording: neither it
-// nor an ancestor that reported is in the list. The receiver admits processes, so a stranger can only
-// come from an archive made some other way; and the list of pids is complete only once the recording
-// has finished, so that before there are none.
+// nor an ancestor that reported is in the list. A recorder lets in only processes of the recording, by
+// token, credentials or descent, not all of which show in pids; so what it wrote has no strangers, and
+// only archives made some other way can. Before a recording has finished its list is not complete.
 func (ix *Index) markStrangers() {
-	if len(ix.info.PIDs) == 0 || ix.info.State != archive.StateFinished {
+	if ix.info.RecorderPID != 0 || len(ix.info.PIDs) == 0 || ix.info.State != archive.StateFinished {
 		return
 	}
 	members := map[int64]bool{}

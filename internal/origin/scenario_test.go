@@ -13,7 +13,7 @@ import (
 //
 // One row a line; # begins a comment. Ids and instants are small numbers.
 //
-//	recording start=100 stop=9000 mode=import state=finished pids=1,2 limit=50ns
+//	recording start=100 stop=9000 mode=import state=finished pids=1,2 recorder=9 limit=50ns
 //	runtime NAME pid=7 parent=1 error=5 language=go      rows below belong to it; without one: to "r"
 //	lane NAME error=10
 //	stack ID LEAF@LINE ... ROOT@LINE                     @LINE may be left out
@@ -57,7 +57,7 @@ func parseScenario(text string) (*scenario, error) {
 func (s *scenario) row(rt *archive.RuntimeID, word string, p *lineParser) {
 	switch word {
 	case "recording":
-		s.Recording = archive.RecordingInfo{StartedNanos: p.num("start"), StoppedNanos: p.num("stop"), Mode: p.text("mode"), State: p.text("state")}
+		s.Recording = archive.RecordingInfo{StartedNanos: p.num("start"), StoppedNanos: p.num("stop"), Mode: p.text("mode"), State: p.text("state"), RecorderPID: int(p.num("recorder"))}
 		for _, pid := range strings.FieldsFunc(p.text("pids"), func(r rune) bool { return r == ',' }) {
 			s.Recording.PIDs = append(s.Recording.PIDs, p.parse(pid))
 		}
