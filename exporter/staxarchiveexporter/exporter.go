@@ -27,6 +27,7 @@ import (
 
 	"github.com/stax-otel/stax/archive"
 	"github.com/stax-otel/stax/exporter/staxarchiveexporter/internal/metadata"
+	"github.com/stax-otel/stax/internal/origin"
 	"github.com/stax-otel/stax/internal/recording"
 	"github.com/stax-otel/stax/sdk/semconv"
 )
@@ -84,7 +85,7 @@ func newArchiveExporter(cfg *Config, set exporter.Settings, forget func()) (*arc
 		create: func(dir string, info archive.RecordingInfo, o archive.WriterOptions) (writer, error) {
 			return archive.Create(dir, info, o)
 		},
-		derive: derive, stores: map[recording.ID]*store{},
+		derive: origin.DeriveInto, stores: map[recording.ID]*store{},
 	}, nil
 }
 

@@ -1,5 +1,0 @@
-package staxarchiveexporter
-
-import "context"
-
-func derive(context.Context, string) error { return nil }
