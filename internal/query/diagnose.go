@@ -377,8 +377,7 @@ func diagnoseWaits(f *findings, s *survey, ev *evidence) {
 				}
 			}
 			f.add(SeverityInfo, topicWaits, "unproven", reasons, "stax target dispatches --class unproven shows them with their reason",
-				"%s: %s.", count(other, "dispatch is waited for in a way that proves nothing", "dispatches are waited for in a way that proves nothing"),
-				listNumbers(reasons))
+				"%s: %s.", count(other, "dispatch has no provable class", "dispatches have no provable class"), listNumbers(reasons))
 		}
 	}
 	if k := s.classes[origin.ClassTimedOut]; k > 0 {
@@ -439,7 +438,7 @@ func diagnoseLosses(f *findings, b *books, losses []archive.Loss) {
 		f.add(SeverityError, topicLosses, "unreadable", numbers{"offset": l.Offset, "bytes": l.Bytes}, "stax archive verify checks every file",
 			"Not readable: %s.", lossText(l))
 	}
-	type key struct{ stage, reason string }
+	type key struct{ stage, reason, noun string }
 	sums := map[key]int64{}
 	var missing, unaccounted, duplicates int64
 	for _, x := range b.rows {
@@ -447,11 +446,11 @@ func diagnoseLosses(f *findings, b *books, losses []archive.Loss) {
 		unaccounted += int64(x.Unaccounted)
 		duplicates += int64(x.Duplicates)
 		for _, d := range x.Drops {
-			sums[key{d.Stage, d.Reason}] += int64(d.Count)
+			sums[key{d.Stage, d.Reason, "record"}] += int64(d.Count)
 		}
 	}
 	for _, d := range b.other {
-		sums[key{d.Stage, d.Reason}] += int64(d.Count)
+		sums[key{d.Stage, d.Reason, signalNoun(d.Signal)}] += int64(d.Count)
 	}
 	keys := make([]key, 0, len(sums))
 	for k := range sums {
@@ -459,14 +458,16 @@ func diagnoseLosses(f *findings, b *books, losses []archive.Loss) {
 			keys = append(keys, k)
 		}
 	}
-	slices.SortFunc(keys, func(x, y key) int { return cmp.Or(cmp.Compare(x.stage, y.stage), cmp.Compare(x.reason, y.reason)) })
+	slices.SortFunc(keys, func(x, y key) int {
+		return cmp.Or(cmp.Compare(x.stage, y.stage), cmp.Compare(x.reason, y.reason), cmp.Compare(x.noun, y.noun))
+	})
 	for _, k := range keys {
 		hint := "stax audit gives the whole account"
-		if k == (key{stageSDK, "ring_full"}) {
+		if k.stage == stageSDK && k.reason == "ring_full" {
 			hint = "The target reports faster than it can send: report less often, or give the SDK more memory"
 		}
 		f.add(SeverityWarn, topicLosses, "dropped", numbers{"records": sums[k]}, hint,
-			"%s dropped in the %s: %s.", count(sums[k], "record was", "records were"), stageName(k.stage), strings.ReplaceAll(k.reason, "_", " "))
+			"%s dropped in the %s: %s.", count(sums[k], k.noun+" was", k.noun+"s were"), stageName(k.stage), strings.ReplaceAll(k.reason, "_", " "))
 	}
 	if unaccounted > 0 {
 		f.add(SeverityError, topicLosses, "unaccounted", numbers{"records": unaccounted}, "stax audit gives the whole account",
@@ -479,6 +480,19 @@ func diagnoseLosses(f *findings, b *books, losses []archive.Loss) {
 	if len(losses) == 0 && len(keys) == 0 && missing == 0 && len(b.rows) > 0 {
 		f.add(SeverityOK, topicLosses, "no_loss", nil, "", "Nothing is known to be lost.")
 	}
+}
+
+// signalNoun names one item of a signal.
+func signalNoun(signal string) string {
+	switch signal {
+	case "log", "profile":
+		return signal + " record"
+	case "metric":
+		return "metric point"
+	case "counter":
+		return "counter value"
+	}
+	return "record"
 }
 
 func stageName(stage string) string {
@@ -540,7 +554,7 @@ func (v *view) diagnoseClock(ctx context.Context, f *findings) error {
 	}
 	if unknown > 0 {
 		f.add(SeverityInfo, topicClock, "clock_error_unknown", numbers{"processes": unknown}, "Send stax.clock.error_ns on the resource",
-			"%s no bound on the error of its clock.", count(unknown, "process states", "processes state"))
+			"%s clock error.", count(unknown, "process states no bound on its", "processes state no bound on their"))
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ type FlameNode struct {
 	LaneKind     string       `json:"lane_kind,omitempty"`
 	TID          int64        `json:"tid,omitempty"` // of a lane
 	File         string       `json:"file,omitempty"`
-	Line         int64        `json:"line,omitempty"`
+	Line         int64        `json:"line,omitempty"` // absent when the function was left at several lines
 	Count        int64        `json:"count"`
 	UntimedCount int64        `json:"untimed_count"`
 	TotalNanos   int64        `json:"total_ns"`
@@ -37,7 +37,6 @@ type FlameNode struct {
 
 type flameKey struct {
 	kind, name, file string
-	line             int64
 	lane             int
 }
 
@@ -48,10 +47,18 @@ func (n *FlameNode) child(k flameKey) *FlameNode {
 	if n.byKey == nil {
 		n.byKey = map[flameKey]*FlameNode{}
 	}
-	c := &FlameNode{Name: k.name, Kind: k.kind, File: k.file, Line: k.line}
+	c := &FlameNode{Name: k.name, Kind: k.kind, File: k.file}
 	n.byKey[k] = c
 	n.Children = append(n.Children, c)
 	return c
+}
+
+// callAt notes the line at which a function was left; a function left at several lines shows none.
+func (n *FlameNode) callAt(line int64) {
+	if n.tally.count > 1 && n.Line != line {
+		line = 0
+	}
+	n.Line = line
 }
 
 // FlameParams are the parameters of [Flame].
@@ -120,7 +127,8 @@ func Flame(ctx context.Context, r *archive.Reader, p FlameParams) (FlameAnswer, 
 		if cpu {
 			frames := v.frames(d.Runtime, cmp.Or(l.Stack, d.Origin.Stack))
 			for _, f := range slices.Backward(frames) {
-				down(flameKey{kind: FlameFunction, name: f.Function, file: f.File, line: f.Line})
+				down(flameKey{kind: FlameFunction, name: f.Function, file: f.File})
+				n.callAt(f.Line)
 			}
 			if len(frames) == 0 {
 				down(flameKey{kind: FlameFunction, name: "(no stack)"})

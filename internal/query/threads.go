@@ -145,7 +145,7 @@ func Threads(ctx context.Context, r *archive.Reader, p ThreadsParams) (Answer[Th
 			idle = nil
 		}
 	}
-	a.Rows = slices.Concat(busy, a.Rows, idle)
+	a.Rows = orEmpty(slices.Concat(busy, a.Rows, idle))
 	if len(a.Rows) == 0 {
 		a.Hints = append(a.Hints, v.emptyHints(0)...)
 	}
