@@ -110,11 +110,13 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 
 // newTableWriter begins a file. rows is how many are expected; it sizes the buffers.
 func newTableWriter(t *table, w io.Writer, rows int64) *tableWriter {
-	out := &countingWriter{w: bufio.NewWriterSize(w, 1<<18), crc: crc32.New(castagnoli)}
+	pageSize := int(min(pageBufferSize, max(1<<10, rows*16)))
+	out := &countingWriter{w: bufio.NewWriterSize(w, pageSize), crc: crc32.New(castagnoli)}
 	options := []parquet.WriterOption{
 		parquetSchema(t),
 		parquet.Compression(zstdFastest),
-		parquet.PageBufferSize(int(min(pageBufferSize, max(1<<10, rows*16)))),
+		parquet.PageBufferSize(pageSize),
+		parquet.WriteBufferSize(0), // out buffers
 		parquet.CreatedBy("stax", "1", ""),
 		parquet.MaxRowsPerRowGroup(1 << 40),
 		parquet.KeyValueMetadata("stax.table", t.name),

@@ -510,8 +510,8 @@ func (s *scanner) segment(ctx context.Context, seg *readSegment) error {
 	}
 	var g groupReader
 	defer g.close()
-	buf := s.room(s.r.o.BatchRows)
-	buf = buf.slice(0, s.r.o.BatchRows)
+	size := int(min(int64(s.r.o.BatchRows), pf.file.NumRows()))
+	buf := s.room(size).slice(0, size)
 	for i, group := range pf.file.RowGroups() {
 		if err := s.check(ctx); err != nil {
 			return err

@@ -125,7 +125,7 @@ func (s *segmentWriter) copyLog(ctx context.Context, log *logFile, info *Segment
 			}
 			t := sec.table.table
 			if s.rows[t.id].n < sec.rows {
-				s.rows[t.id] = t.newRows(max(sec.rows, 1024))
+				s.rows[t.id] = t.newRows(sec.rows)
 			}
 			rows := s.rows[t.id].slice(0, sec.rows)
 			if err := s.decode.decode(rows, sec, strings); err != nil {
@@ -355,8 +355,9 @@ func (s *segmentWriter) copyTable(ctx context.Context, out *tableOutput, name st
 	}
 	t := out.w.table
 	all := t.allColumns()
-	if s.rows[t.id].n < 4096 {
-		s.rows[t.id] = t.newRows(4096)
+	size := int(min(4096, info.Rows))
+	if s.rows[t.id].n < size {
+		s.rows[t.id] = t.newRows(size)
 	}
 	var r groupReader
 	defer r.close()
@@ -377,7 +378,7 @@ func (s *segmentWriter) copyTable(ctx context.Context, out *tableOutput, name st
 			s.rows[t.id].clear()
 		}
 		for {
-			n, err := r.read(s.rows[t.id].slice(0, 4096))
+			n, err := r.read(s.rows[t.id].slice(0, size))
 			if err != nil {
 				return &damagedError{fmt.Errorf("archive: %s: row group %d: %w", name, g, err)}
 			}
