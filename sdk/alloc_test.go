@@ -31,7 +31,7 @@ func TestNoAllocations(t *testing.T) {
 			d.Fault(text)
 			d.Completion(l.CaptureOrigin(ctx))
 			d.Report(1, 2)
-			cb.CaptureOrigin(nil)
+			cb.CaptureOrigin(ctx)
 			cb.Report(1, 2)
 			w := l.rt.BeginWait(ctx, n)
 			w.Await(d.ID())
@@ -39,7 +39,7 @@ func TestNoAllocations(t *testing.T) {
 			w.End()
 			s := l.Begin(ctx, n)
 			s.End()
-			l.ReportFrom(l.CaptureOrigin(nil), n, 1, 2)
+			l.ReportFrom(l.CaptureOrigin(ctx), n, 1, 2)
 		}
 	}
 	for name, f := range map[string]func(){

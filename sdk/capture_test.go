@@ -58,12 +58,12 @@ func TestStackNamesTheCaller(t *testing.T) {
 	want["BeginWait"] = line
 
 	func() { // an inlined closure, many frames deep
-		o, line = lane.CaptureOrigin(nil), here()
+		o, line = lane.CaptureOrigin(ctx), here()
 	}()
 	lane.ReportFrom(o, lane.Name("closure"), 1, 2)
 	want["closure"] = line
 
-	deep(60, func() { lane.ReportFrom(lane.CaptureOrigin(nil), lane.Name("deep"), 1, 2) })
+	deep(60, func() { lane.ReportFrom(lane.CaptureOrigin(ctx), lane.Name("deep"), 1, 2) })
 
 	if err := rt.Flush(ctx); err != nil {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ func TestCPUSpanContext(t *testing.T) {
 	d.Report(1, 2)
 	w := rt.BeginWait(ctx, lane.Name("w"))
 	w.End()
-	alone := rt.BeginWait(nil, lane.Name("alone")) //nolint:staticcheck // nil is allowed
+	alone := rt.BeginWait(nil, lane.Name("alone")) //nolint:staticcheck // SA1012: a nil context is allowed here
 	alone.End()
 	if err := rt.Flush(ctx); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"context"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -28,7 +29,7 @@ func hammer(lane *Lane, goroutines int) (stop func()) {
 				lane.Report(n, 1, 2)
 				d := lane.Dispatch(n)
 				d.Tag(key, "value")
-				d.CaptureOrigin(nil)
+				d.CaptureOrigin(context.Background())
 				d.Report(1, 2)
 				time.Sleep(50 * time.Microsecond)
 			}
@@ -227,23 +228,23 @@ func TestOriginModes(t *testing.T) {
 	wish := rt.NewLane("default", LaneGeneric)
 	off := rt.NewLane("off", LaneGeneric, WithOrigins(OriginOff))
 	stack := rt.NewLane("stack", LaneGeneric, WithOrigins(OriginStack))
-	if o := wish.CaptureOrigin(nil); o.HasStack() || o.Time() == 0 {
+	if o := wish.CaptureOrigin(t.Context()); o.HasStack() || o.Time() == 0 {
 		t.Errorf("recording wants threads: got %+v", o)
 	}
-	if o := off.CaptureOrigin(nil); !o.IsZero() {
+	if o := off.CaptureOrigin(t.Context()); !o.IsZero() {
 		t.Errorf("lane wants none: got %+v", o)
 	}
 	d := off.Dispatch(Name{})
-	d.CaptureOrigin(nil)
+	d.CaptureOrigin(t.Context())
 	if d.b.rec.originTime != 0 {
 		t.Error("lane wants none: dispatch captured")
 	}
-	if o := stack.CaptureOrigin(nil); o.HasStack() {
+	if o := stack.CaptureOrigin(t.Context()); o.HasStack() {
 		t.Error("a lane must not capture more than the recording wants")
 	}
 	c.Origins("stack")
 	c.Record("r2")
-	waitFor(t, "r2", func() bool { return stack.CaptureOrigin(nil).HasStack() })
+	waitFor(t, "r2", func() bool { return stack.CaptureOrigin(t.Context()).HasStack() })
 }
 
 func TestDecodeReply(t *testing.T) {

@@ -22,7 +22,8 @@ func TestClip(t *testing.T) {
 }
 
 func TestHandles(t *testing.T) {
-	if NewName("n") != NewName("n") || NewName("n") == NewName("m") || NewName("") != (Name{}) {
+	first, again := NewName("n"), NewName("n")
+	if first != again || first == NewName("m") || NewName("") != (Name{}) {
 		t.Error("names are not interned")
 	}
 	if NewName("n").String() != "n" || NewQueue("q").String() != "q" || NewShader("s").String() != "s" || NewKey("k").String() != "k" {
@@ -83,7 +84,7 @@ func TestRecordLimits(t *testing.T) {
 	text.Fault("also bad\xff")
 	text.Report(1, 2)
 
-	w := rt.BeginWait(nil, lane.Name("wait")) //nolint:staticcheck // nil is allowed
+	w := rt.BeginWait(nil, lane.Name("wait")) //nolint:staticcheck // SA1012: a nil context is allowed here
 	for i := range maxAwaits + 10 {
 		w.Await(DispatchID(i + 1))
 	}
@@ -167,9 +168,9 @@ func TestTooManyLanes(t *testing.T) {
 	none.Report(Name{}, 1, 2)
 	d := none.Dispatch(Name{})
 	d.Report(1, 2)
-	s := none.Begin(nil, Name{}) //nolint:staticcheck // nil is allowed
+	s := none.Begin(nil, Name{}) //nolint:staticcheck // SA1012: a nil context is allowed here
 	s.End()
-	if !none.CaptureOrigin(nil).IsZero() || none.Active() || none.Kind() != "" { //nolint:staticcheck // nil is allowed
+	if !none.CaptureOrigin(nil).IsZero() || none.Active() || none.Kind() != "" { //nolint:staticcheck // SA1012: a nil context is allowed here
 		t.Error("a nil lane is not inert")
 	}
 }

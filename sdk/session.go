@@ -18,7 +18,6 @@ type session struct {
 	stacks   *stackTable
 	enc      *encoder
 	detached bool      // rings are out of the shards: nothing more comes in
-	finished bool      // the final heartbeat was sent or given up
 	paused   time.Time // since when the gate is out of reach; zero: it is not
 	nextBeat time.Time
 }

@@ -131,11 +131,13 @@ func (s *sink) spans(t *testing.T) (byID map[string]span, roots map[string]span,
 				d := span{sp, ss.Scope().Attributes().AsRaw(), rs.Resource().Attributes().AsRaw()}
 				id := sp.SpanID().String()
 				if _, ok := sp.Attributes().Get(semconv.SeqKey); !ok {
-					require.NotContains(t, roots, id)
+					_, twice := roots[id]
+					require.False(t, twice, "root %s twice", id)
 					roots[id] = d
 					continue
 				}
-				require.NotContains(t, byID, id)
+				_, twice := byID[id]
+				require.False(t, twice, "span %s twice", id)
 				byID[id] = d
 			}
 		}
