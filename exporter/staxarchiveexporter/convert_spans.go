@@ -365,6 +365,9 @@ func (q *request) originFromLinks(rs *runtimeState, span ptrace.Span, signal str
 			q.drop(rs.id, archive.Seq{}, signalEvent, reasonBadAttribute, 1)
 		case kind == semconv.OriginKindDispatch, kind == "":
 			mergeOrigin(&a.origin, o)
+			if a.origin.CPUSpan != o.CPUSpan { // a second cause: the model has one
+				q.drop(rs.id, archive.Seq{}, signalEvent, reasonNotStored, 1)
+			}
 		case kind == semconv.OriginKindCompletion, kind == semconv.OriginKindFault:
 			owner := archive.OwnerDispatch
 			if signal == signalCommandBuffer {
