@@ -143,3 +143,37 @@ func BenchmarkOn(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkEncode is the worker's cost per record: ring to OTLP bytes.
+func BenchmarkEncode(b *testing.B) {
+	set := NewCounterSet("bench-encode", "Bench", Counter{"a", UnitCount}, Counter{"b", UnitBytes})
+	p, _ := points.number(AfterDispatch)
+	x := newExtras(1)
+	x.tagNumber(sideTagInt, intern("layer"), 12)
+	x.tagString(intern("dtype"), "f16")
+	x.counters(set, p, []Value{IntValue(12345), FloatValue(0.5)})
+	for _, tc := range []struct {
+		name string
+		side []byte
+	}{{"plain", nil}, {"2 tags 2 counters", x.buf}} {
+		b.Run(tc.name, func(b *testing.B) {
+			rt := localRuntime(b, "")
+			lane := rt.NewLane("bench", LaneMetal)
+			e := newEncoder(rt, rt.cur)
+			now := Now()
+			r := record{lane: lane.index, name: NewName("kernel").id, queue: NewQueue("q").id, start: int64(now), end: int64(now) + 1000, thread: 1234, originTime: int64(now)}
+			const batch = 4096
+			size := 0
+			for b.Loop() {
+				e.reset(time.Now())
+				for i := range uint64(batch) {
+					r.id, r.n = i+1, i+1
+					e.record(1, &r, tc.side)
+				}
+				size = len(e.finishTraces(false))
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*batch), "ns/span")
+			b.ReportMetric(float64(size)/batch, "B/span")
+		})
+	}
+}

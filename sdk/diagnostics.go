@@ -25,7 +25,7 @@ var (
 	diagLaneKind           = diagCounter{code: "unknown_lane_kind", text: "Lanes with an unknown kind are reported as generic."}
 	diagTooManyLanes       = diagCounter{code: "too_many_lanes", text: "Lanes past the limit report nothing."}
 	diagContended          = diagCounter{code: "ring_contended", text: "Records were dropped because every ring was in use at that moment."}
-	diagRejected           = diagCounter{code: "rejected_by_receiver", text: "The receiver accepted requests but rejected records in them."}
+	diagRejected           = diagCounter{code: "rejected_by_receiver", text: "The receiver accepted requests but rejected records or registrations in them."}
 	diagPanic              = diagCounter{code: "sdk_panic", text: "The SDK failed internally and switched itself off."}
 )
 

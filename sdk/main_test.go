@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/stax-otel/stax/sdk/semconv"
 )
 
 // TestMain runs a child program when asked (see process_test.go), and otherwise checks that no goroutine of the SDK
@@ -16,6 +18,7 @@ func TestMain(m *testing.M) {
 		f()
 		return
 	}
+	_ = os.Setenv(semconv.EnvEndpoint, "off") // the default runtime of the tests talks to nobody
 	code := m.Run()
 	if left := sdkGoroutines(); code == 0 && left != "" {
 		fmt.Fprintf(os.Stderr, "goroutines left over:\n%s\n", left)

@@ -175,12 +175,13 @@ func (w *worker) send() {
 func (w *worker) post(ctx context.Context, p *batch) (otlp.Result, error) {
 	c := w.rt.endpoint.client
 	if len(p.logs) > 0 && !p.logsDone {
-		_, err := c.Logs(ctx, p.logs)
+		res, err := c.Logs(ctx, p.logs)
 		var e *otlp.Error
 		if err != nil && (!errors.As(err, &e) || e.Retryable) {
 			return otlp.Result{}, err
 		}
 		p.logsDone = true
+		diagRejected.addN(uint64(res.Rejected))
 	}
 	return c.Traces(ctx, p.traces)
 }
