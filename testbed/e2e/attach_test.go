@@ -71,7 +71,7 @@ func TestAttach(t *testing.T) {
 	target.becomes("on", since)
 
 	// Detach.
-	eventually(t, 10*time.Second, "dispatches arrive", func() bool { return len(partialTruth(target.truth).Dispatches) > 50 })
+	eventually(t, 10*time.Second, "dispatches arrive", func() bool { return reported(target.truth) > 50 })
 	since = time.Now()
 	stop := w.run("stop")
 	require.Equal(t, 0, stop.code(), "%s", stop.err)
@@ -90,9 +90,7 @@ func TestAttach(t *testing.T) {
 	since = time.Now()
 	record = w.start("stax", "record", "--pid", strconv.Itoa(target.pid()), "--out", path)
 	target.becomes("on", since)
-	eventually(t, 10*time.Second, "dispatches are archived", func() bool {
-		return len(ask[query.Answer[query.DispatchRow]](w, 0, "target", "dispatches", path, "--limit", "0").Rows) > 20
-	})
+	eventually(t, 10*time.Second, "dispatches are archived", func() bool { return len(readFacts(t, path, "").dispatches) > 20 })
 	since = time.Now()
 	serve.signal(syscall.SIGKILL)
 	target.becomes("off", since)
@@ -115,7 +113,7 @@ func TestAttach(t *testing.T) {
 	since = time.Now()
 	other := w.start("stax", "record", "--pid", strconv.Itoa(second.pid()), "--out", w.path("fourth.stax"))
 	second.becomes("on", since)
-	eventually(t, 10*time.Second, "dispatches of the new process", func() bool { return len(partialTruth(second.truth).Dispatches) > 10 })
+	eventually(t, 10*time.Second, "dispatches of the new process", func() bool { return reported(second.truth) > 10 })
 	since = time.Now()
 	other.signal(syscall.SIGINT)
 	second.becomes("off", since)

@@ -16,7 +16,6 @@ import (
 
 	"github.com/stax-otel/stax/archive"
 	"github.com/stax-otel/stax/internal/query"
-	"github.com/stax-otel/stax/testbed/internal/truth"
 )
 
 // TestCollectorKilled kills the recorder with SIGKILL in the middle.
@@ -24,17 +23,14 @@ func TestCollectorKilled(t *testing.T) {
 	w := newWorld(t)
 	path, side := w.path("crashed.stax"), w.path("truth.jsonl")
 	p := w.start("stax", "record", "--out", path, "--", program("corpus"), "-duration", "1h", "-truth", side)
-	var tr *truth.File
-	eventually(t, 20*time.Second, "a second of truth", func() bool {
-		tr = partialTruth(side)
-		return len(tr.Dispatches) > 2000
-	})
+	eventually(t, 20*time.Second, "a second of truth", func() bool { return reported(side) > 2000 })
 	before := readFacts(t, path, "")
 	killed := time.Now().UnixNano()
 	p.signal(syscall.SIGKILL)
 	<-p.done
+	tr := partialTruth(side)
 	require.NoError(t, syscall.Kill(tr.Process.PID, syscall.SIGTERM), "the target lives on without its recorder")
-	eventually(t, 20*time.Second, "the target ends", func() bool { return partialTruth(side).End != nil })
+	eventually(t, 20*time.Second, "the target ends", func() bool { return ended(side) })
 	tr = readTruth(t, side)
 	assert.Less(t, time.Duration(tr.End.MaxCallNanos), 500*time.Millisecond, "no call blocked")
 
@@ -73,20 +69,17 @@ func TestStalledCollector(t *testing.T) {
 	w := newWorld(t)
 	path, side := w.path("stalled.stax"), w.path("truth.jsonl")
 	p := w.start("stax", "record", "--out", path, "--", program("corpus"), "-duration", "1h", "-truth", side)
-	eventually(t, 20*time.Second, "some truth", func() bool { return len(partialTruth(side).Dispatches) > 1000 })
+	eventually(t, 20*time.Second, "some truth", func() bool { return reported(side) > 1000 })
 	p.signal(syscall.SIGSTOP)
-	at, done := len(partialTruth(side).Dispatches), 0
+	at := reported(side)
 	// The target goes on reporting until it concludes that nobody listens.
-	eventually(t, 10*time.Second, "the target goes on", func() bool {
-		done = len(partialTruth(side).Dispatches) - at
-		return done > 1000
-	})
+	eventually(t, 10*time.Second, "the target goes on", func() bool { return reported(side) > at+1000 })
 	stalled := time.NewTimer(2 * time.Second)
 	defer stalled.Stop()
 	<-stalled.C // longer than the SDK's grace: it must survive the loss of its gate too
 	p.signal(syscall.SIGCONT)
-	resumed := len(partialTruth(side).Dispatches)
-	eventually(t, 10*time.Second, "the target is recorded again", func() bool { return len(partialTruth(side).Dispatches) > resumed+500 })
+	resumed := reported(side)
+	eventually(t, 10*time.Second, "the target is recorded again", func() bool { return reported(side) > resumed+500 })
 	tr := partialTruth(side)
 	require.NoError(t, syscall.Kill(tr.Process.PID, syscall.SIGTERM))
 	p.wait(20 * time.Second)
@@ -137,23 +130,18 @@ func TestFullDisk(t *testing.T) {
 	w := newWorld(t)
 	disk := w.path("disk")
 	require.NoError(t, os.Mkdir(disk, 0o700))
-	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=512k"); err != nil {
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=256k"); err != nil {
 		t.Skipf("needs a small file system of its own: mount tmpfs: %v", err)
 	}
 	t.Cleanup(func() {
 		assert.Eventually(t, func() bool { return syscall.Unmount(disk, 0) == nil }, 10*time.Second, 20*time.Millisecond)
 	})
 	path, side := filepath.Join(disk, "full.stax"), w.path("truth.jsonl")
-	p := w.start("stax", "record", "--out", path, "--", program("corpus"), "-duration", "4s", "-scale", "8", "-truth", side)
+	p := w.start("stax", "record", "--out", path, "--", program("corpus"), "-duration", "2s", "-scale", "8", "-truth", side)
 	require.Equal(t, 1, p.wait(40*time.Second), "%s", p.err)
 	lines := strings.Split(strings.TrimSpace(p.err.String()), "\n")
-	said := 0
-	for _, line := range lines {
-		if strings.Contains(line, "no space left") || strings.Contains(line, "disk is full") {
-			said++
-		}
-	}
-	assert.Equal(t, 1, said, "one clear line: %s", p.err)
+	assert.Contains(t, lines[len(lines)-1], "no space left on device")
+	assert.LessOrEqual(t, len(lines), 4, "that it records, a warning or two meanwhile, and one line why it failed: %s", p.err)
 	tr := readTruth(t, side)
 	require.NotNil(t, tr.End, "the target was not harmed")
 	assert.Less(t, time.Duration(tr.End.MaxCallNanos), 500*time.Millisecond, "a call blocked")

@@ -177,11 +177,8 @@ func TestTargetKilled(t *testing.T) {
 	w := newWorld(t)
 	path, side := w.path("killed.stax"), w.path("truth.jsonl")
 	p := w.start("stax", "record", "--out", path, "--", program("corpus"), "-duration", "1h", "-truth", side)
-	var tr *truth.File
-	eventually(t, 20*time.Second, "a second of truth", func() bool {
-		tr = partialTruth(side)
-		return len(tr.Dispatches) > 2000
-	})
+	eventually(t, 20*time.Second, "a second of truth", func() bool { return reported(side) > 2000 })
+	tr := partialTruth(side)
 	killed := time.Now().UnixNano()
 	require.NoError(t, syscall.Kill(tr.Process.PID, syscall.SIGKILL))
 	require.Equal(t, 1, p.wait(20*time.Second), "%s", p.err)
@@ -319,11 +316,8 @@ func TestLive(t *testing.T) {
 	w := newWorld(t)
 	path, side := w.path("live.stax"), w.path("truth.jsonl")
 	p := w.start("stax", "record", "--out", path, "--", program("corpus"), "-duration", "1h", "-truth", side)
-	var tr *truth.File
-	eventually(t, 20*time.Second, "some truth", func() bool {
-		tr = partialTruth(side)
-		return len(tr.Dispatches) > 1000
-	})
+	eventually(t, 20*time.Second, "some truth", func() bool { return reported(side) > 1000 })
+	tr := partialTruth(side)
 	var live query.Answer[query.LaneRow]
 	eventually(t, 10*time.Second, "the live archive has what the target reported", func() bool {
 		live = ask[query.Answer[query.LaneRow]](w, 0, "target", "lanes", path)

@@ -36,10 +36,12 @@ func (w *waiting) begun() *waiting {
 	return w
 }
 
-// buffer awaits a whole submission.
+// buffer awaits a whole submission. One that was made while nothing recorded has no id, and nothing can name it.
 func (w *waiting) buffer(s *submission) *waiting {
 	w.wait.AwaitCommandBuffer(s.buffer.ID())
-	w.fact.Awaits = append(w.fact.Awaits, "command_buffer:"+s.fact.ID.String())
+	if s.fact.ID != 0 {
+		w.fact.Awaits = append(w.fact.Awaits, "command_buffer:"+s.fact.ID.String())
+	}
 	return w
 }
 
@@ -47,7 +49,9 @@ func (w *waiting) buffer(s *submission) *waiting {
 func (w *waiting) each(s *submission) *waiting {
 	for _, x := range s.work {
 		w.wait.Await(x.dispatch.ID())
-		w.fact.Awaits = append(w.fact.Awaits, "dispatch:"+x.fact.ID.String())
+		if x.fact.ID != 0 {
+			w.fact.Awaits = append(w.fact.Awaits, "dispatch:"+x.fact.ID.String())
+		}
 	}
 	return w
 }
