@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"reflect"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/collector/config/confighttp"
 	"go.opentelemetry.io/collector/config/confignet"
 	"go.opentelemetry.io/collector/config/configopaque"
+	"go.opentelemetry.io/collector/confmap"
 
 	"github.com/stax-otel/stax/internal/unixsocket"
 )
@@ -36,6 +39,24 @@ type Config struct {
 	QueryTimeout time.Duration `mapstructure:"query_timeout"`
 	// MaxQueries bounds how many queries run at once; more wait. Default: 4.
 	MaxQueries int `mapstructure:"max_queries"`
+}
+
+var _ confmap.Unmarshaler = (*Config)(nil)
+
+// Unmarshal decodes the configuration. confighttp ignores keys that it does not know, since it shares its map with ours;
+// what is neither its nor ours is misspelt, and an error.
+func (c *Config) Unmarshal(conf *confmap.Conf) error {
+	rest := conf.ToStringMap()
+	for f := range reflect.TypeFor[Config]().Fields() {
+		if key := f.Tag.Get("mapstructure"); !strings.HasPrefix(key, ",") {
+			delete(rest, key)
+		}
+	}
+	type withoutMethods confighttp.ServerConfig
+	if err := confmap.NewFromStringMap(rest).Unmarshal(&withoutMethods{}); err != nil {
+		return err
+	}
+	return conf.Unmarshal(c)
 }
 
 // Validate implements xconfmap.Validator.

@@ -224,6 +224,14 @@ func TestStartSaysWhyInOneLine(t *testing.T) {
 			Options{TargetSocket: target, ControlSocket: free, ExtraConfig: []string{"yaml:exporters::staxarchive::segment_row: 5"}},
 			[]string{"exporters::staxarchive", "unknown keys: segment_row"}, nil,
 		},
+		"unknown key of the extension": {
+			Options{TargetSocket: target, ControlSocket: free, ExtraConfig: []string{"yaml:extensions::staxquery::directry: /x"}},
+			[]string{"extensions::staxquery", "unknown keys: directry"}, nil,
+		},
+		"unknown key of the receiver": {
+			Options{TargetSocket: target, ControlSocket: free, ExtraConfig: []string{"yaml:receivers::staxtarget::protocols::http::endpont: x"}},
+			[]string{"receivers::staxtarget", "endpont"}, nil,
+		},
 		"unknown component": {
 			Options{TargetSocket: target, ControlSocket: free, ExtraConfig: []string{"yaml:exporters: {kafka: {}}"}},
 			[]string{"exporters", "kafka"}, nil,
