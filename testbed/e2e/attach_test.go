@@ -137,7 +137,7 @@ func TestAttachWithoutServe(t *testing.T) {
 	target.becomes("on", since)
 	target.becomes("off", since.Add(time.Second))
 	require.Equal(t, 0, record.wait(20*time.Second), "%s", record.err)
-	assert.NoError(t, syscall.Kill(target.pid(), 0), "a process that was only attached to lives on")
+	require.NoError(t, syscall.Kill(target.pid(), 0), "a process that was only attached to lives on")
 	compareFacts(t, readFacts(t, path, ""), readTruth(t, target.truth), false, 10)
 	assert.Equal(t, query.VerdictClean, audited(w, path, 0).Verdict)
 }

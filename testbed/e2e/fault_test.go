@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -261,5 +260,5 @@ func TestGateGone(t *testing.T) {
 	assert.Equal(t, "ok", tr.End.Shutdown)
 	w.run("stop").failsWith(1, "nothing is being recorded")
 	_, err := os.Stat(w.path("data"))
-	assert.True(t, errors.Is(err, os.ErrNotExist), "nothing is created by asking")
+	assert.ErrorIs(t, err, os.ErrNotExist, "nothing is created by asking")
 }

@@ -5,13 +5,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,6 +22,9 @@ import (
 
 // bin is the directory of the built programs.
 var bin string
+
+// envRace builds the programs with the race detector, which needs gcc and takes a few minutes.
+const envRace = "STAX_E2E_RACE"
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -50,8 +51,13 @@ func TestMain(m *testing.M) {
 }
 
 func build() error {
-	cmd := exec.Command("go", "build", "-o", bin+string(os.PathSeparator), "./cmd/stax", "./testbed/targets/corpus", "./testbed/targets/short")
+	args := []string{"build", "-o", bin + string(os.PathSeparator)}
+	if os.Getenv(envRace) != "" {
+		args = append(args, "-race")
+	}
+	cmd := exec.Command("go", append(args, "./cmd/stax", "./testbed/targets/corpus", "./testbed/targets/short")...)
 	cmd.Dir = filepath.Join("..", "..")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED="+map[bool]string{true: "1", false: "0"}[os.Getenv(envRace) != ""])
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
 	}
@@ -70,7 +76,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "stx")
+	dir, err := os.MkdirTemp("", "stx") //nolint:usetesting // t.TempDir is too long for socket paths
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	w := &world{t: t, dir: dir}
@@ -274,32 +280,4 @@ func readable(t *testing.T, what, text string) {
 			t.Errorf("%s: a line of %d columns: %s", what, n, s.Text())
 		}
 	}
-}
-
-// childrenOf lists the processes whose parent is pid.
-func childrenOf(t *testing.T, pid int) []int {
-	t.Helper()
-	dirs, err := filepath.Glob("/proc/[0-9]*/stat")
-	require.NoError(t, err)
-	var out []int
-	for _, path := range dirs {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			continue // it has ended meanwhile
-		}
-		var child, parent int
-		var state string
-		head, tail, ok := strings.Cut(string(b), " (")
-		i := strings.LastIndex(tail, ") ")
-		if !ok || i < 0 {
-			continue
-		}
-		_, err1 := fmt.Sscan(head, &child)
-		_, err2 := fmt.Sscan(tail[i+2:], &state, &parent)
-		if errors.Join(err1, err2) == nil && parent == pid {
-			out = append(out, child)
-		}
-	}
-	slices.Sort(out)
-	return out
 }

@@ -79,10 +79,19 @@ func TestCorpus(t *testing.T) {
 
 	// The same questions as text, for people.
 	for _, args := range [][]string{
-		{"target", "lanes"}, {"target", "top"},
-		{"target", "top", "--by", "p99"}, {"target", "dispatches"},
-		{"target", "origins"}, {"target", "waits"}, {"target", "counters"},
-		{"flame"}, {"threads"}, {"diagnose"}, {"audit"}, {"archive", "info"}, {"archive", "verify"},
+		{"target", "lanes"},
+		{"target", "top"},
+		{"target", "top", "--by", "p99"},
+		{"target", "dispatches"},
+		{"target", "origins"},
+		{"target", "waits"},
+		{"target", "counters"},
+		{"flame"},
+		{"threads"},
+		{"diagnose"},
+		{"audit"},
+		{"archive", "info"},
+		{"archive", "verify"},
 	} {
 		p := w.run(append(args, path)...)
 		assert.Equal(t, 0, p.code(), "stax %v: %s", args, p.err)
