@@ -48,6 +48,8 @@ func (r *targetReceiver) startHTTP(ctx context.Context, host component.Host, cfg
 		return fmt.Errorf("staxtarget: protocols::http: %w", err)
 	}
 	srv.ConnContext = r.connContext
+	srv.ConnState = r.unused.note
+	srv.RegisterOnShutdown(r.unused.close)
 	var l net.Listener
 	if cfg.NetAddr.Transport == confignet.TransportTypeUnix {
 		l, err = listenUnix(ctx, cfg.NetAddr.Endpoint)
@@ -60,6 +62,35 @@ func (r *targetReceiver) startHTTP(ctx context.Context, host component.Host, cfg
 	r.httpServer, r.httpAddr = srv, l.Addr()
 	r.serve(host, "http", l, srv.Serve, http.ErrServerClosed)
 	return nil
+}
+
+// unusedConns are connections on which nothing has been sent yet. Clients open some in advance, and http.Server.Shutdown
+// would wait for seconds for their first request.
+type unusedConns struct {
+	mu    sync.Mutex
+	conns map[net.Conn]struct{}
+}
+
+// note is for http.Server.ConnState.
+func (u *unusedConns) note(c net.Conn, s http.ConnState) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if s != http.StateNew {
+		delete(u.conns, c)
+		return
+	}
+	if u.conns == nil {
+		u.conns = map[net.Conn]struct{}{}
+	}
+	u.conns[c] = struct{}{}
+}
+
+func (u *unusedConns) close() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for c := range u.conns {
+		_ = c.Close() // it goes away either way
+	}
 }
 
 // httpHandler serves the signals that have a pipeline, and the gate.

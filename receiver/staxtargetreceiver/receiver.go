@@ -70,6 +70,7 @@ type targetReceiver struct {
 	emitter    sync.WaitGroup
 	inFlight   tracker // exports
 	httpServer *http.Server
+	unused     unusedConns
 	httpAddr   net.Addr
 	grpcServer *grpc.Server
 	grpcAddr   net.Addr

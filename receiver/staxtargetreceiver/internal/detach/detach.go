@@ -182,7 +182,7 @@ func (sg *Segmenter) take(key Key) *segment {
 	return next
 }
 
-// forget makes room: what is over goes first, then anything. A forgotten lane begins a new segment.
+// forget makes room for half of the lanes: what is over goes first, then anything. A forgotten lane begins a new segment.
 func (sg *Segmenter) forget(now time.Time) {
 	for k, seg := range sg.lanes {
 		if now.Sub(seg.begin) >= MaxAge {
@@ -190,7 +190,7 @@ func (sg *Segmenter) forget(now time.Time) {
 		}
 	}
 	for k := range sg.lanes {
-		if len(sg.lanes) < maxLanes {
+		if len(sg.lanes) <= maxLanes/2 {
 			return
 		}
 		delete(sg.lanes, k)

@@ -52,27 +52,38 @@ var errID = errors.New("id is not 16 lower-case hex digits other than all zero")
 
 // ParseID decodes a span or stack id: 16 lower-case hex digits, not all zero.
 func ParseID(s string) (uint64, error) {
-	if len(s) != 16 || !isHex(s) {
-		return 0, errID
-	}
-	v, err := strconv.ParseUint(s, 16, 64)
-	if err != nil || v == 0 {
+	v, ok := hex64(s)
+	if !ok || v == 0 {
 		return 0, errID
 	}
 	return v, nil
 }
 
-func isTraceID(s string) bool {
-	return len(s) == 32 && isHex(s) && strings.Trim(s, "0") != ""
-}
-
-func isHex(s string) bool {
+// hex64 decodes 16 lower-case hex digits in one pass, since every dispatch has several.
+func hex64(s string) (v uint64, ok bool) {
+	if len(s) != 16 {
+		return 0, false
+	}
 	for i := range len(s) {
-		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
+		switch c := s[i]; {
+		case c >= '0' && c <= '9':
+			v = v<<4 | uint64(c-'0')
+		case c >= 'a' && c <= 'f':
+			v = v<<4 | uint64(c-'a'+10)
+		default:
+			return 0, false
 		}
 	}
-	return true
+	return v, true
+}
+
+func isTraceID(s string) bool {
+	if len(s) != 32 {
+		return false
+	}
+	hi, ok1 := hex64(s[:16])
+	lo, ok2 := hex64(s[16:])
+	return ok1 && ok2 && hi|lo != 0
 }
 
 // ParseCounterKey splits an attribute key stax.counter.<set>/<point>/<name>. Only name may contain a slash.
