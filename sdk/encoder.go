@@ -206,12 +206,12 @@ func (e *encoder) finishTraces(final bool) []byte {
 		var m wire.Mark
 		b, m = wire.Open(b, resourceScope, wire.SizeVarint(uint64(len(e.waits)+8)))
 		b = wire.Header(b, scopeScope, wire.SizeBytes(len(scopeStax)))
-		b = wire.Bytes(b, scopeName, scopeStax)
+		b = wire.Text(b, scopeName, scopeStax)
 		b = append(b, e.waits...)
 		b = wire.Close(b, m)
 	}
 	b = e.heartbeat(b, final)
-	b = wire.Bytes(b, resourceSchema, semconv.SchemaURL)
+	b = wire.Text(b, resourceSchema, semconv.SchemaURL)
 	b = wire.Close(b, request)
 	e.out[0] = b
 	return b
@@ -221,7 +221,7 @@ func (e *encoder) finishTraces(final bool) []byte {
 func (e *encoder) heartbeat(b []byte, final bool) []byte {
 	b, items := wire.Open(b, resourceScope, 2)
 	b, scope := wire.Open(b, scopeScope, 2)
-	b = wire.Bytes(b, scopeName, semconv.ScopeHeartbeat)
+	b = wire.Text(b, scopeName, semconv.ScopeHeartbeat)
 	b = wire.Int(b, scopeAttributes, semconv.HeartbeatTimeKey, int64(e.nowUnix))
 	for _, col := range heartbeatColumns {
 		var a wire.Array

@@ -39,7 +39,7 @@ func (e *encoder) laneSpan(b []byte, seg *segment, shard uint64, r *record, side
 	b = wire.Bytes(b, spanTraceID, seg.trace[:])
 	b = wire.ID(b, spanID, r.id)
 	b = wire.ID(b, spanParent, parent)
-	b = wire.Bytes(b, spanName, e.name(r.name))
+	b = wire.Text(b, spanName, e.name(r.name))
 	b = wire.Varint(b, spanKind, kindConsumer)
 	b = wire.Fixed64(b, spanStart, uint64(r.start))
 	b = wire.Fixed64(b, spanEnd, uint64(r.end))
@@ -83,7 +83,7 @@ func (e *encoder) wait(b []byte, shard uint64, r *record, side []byte) []byte {
 		b = wire.Bytes(b, spanTraceID, trace[:])
 		b = wire.ID(b, spanID, r.id)
 	}
-	b = wire.Bytes(b, spanName, e.name(r.name))
+	b = wire.Text(b, spanName, e.name(r.name))
 	b = wire.Varint(b, spanKind, kindInternal)
 	b = wire.Fixed64(b, spanStart, uint64(r.start))
 	b = wire.Fixed64(b, spanEnd, uint64(r.end))
@@ -130,7 +130,7 @@ func (e *encoder) awaits(b []byte, r *record, side []byte) []byte {
 			diagAwaitsDropped.add()
 			continue
 		}
-		b = wire.ElementString(b, text)
+		b = wire.ElementBytes(b, text)
 	}
 	return wire.CloseArray(b, a)
 }
@@ -175,7 +175,7 @@ func (e *encoder) side(b []byte, r *record, side []byte) []byte {
 				dropped++
 				continue
 			}
-			b = wire.String(b, spanAttributes, e.name(k), validUTF8(v))
+			b = wire.StringBytes(b, spanAttributes, e.name(k), validUTF8(v))
 		case sideTagInt, sideTagFloat:
 			k, v := s.u32(), s.u64()
 			switch {
@@ -210,7 +210,7 @@ func (e *encoder) side(b []byte, r *record, side []byte) []byte {
 			var event wire.Mark
 			b, event = wire.Open(b, spanEvents, 1)
 			b = wire.Fixed64(b, eventTime, uint64(o.time))
-			b = wire.Bytes(b, eventName, name)
+			b = wire.Text(b, eventName, name)
 			b = e.origin(b, eventAttributes, &o)
 			b = wire.Close(b, event)
 		default:

@@ -111,7 +111,7 @@ func TestGateFlips(t *testing.T) {
 
 func TestCollectorAppearsAndRestarts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.sock")
-	rt := newTestRuntime(t, "unix://"+path, nil)
+	rt := newTestRuntime(t, "unix://"+path, func(cfg *Config) { cfg.timing.grace = 500 * time.Millisecond })
 	lane := rt.NewLane("l", LaneGeneric)
 	n := lane.Name("x")
 	if st := rt.Stats(); lane.Active() || st.State != StateDisconnected || st.Reason == "" {
@@ -148,7 +148,7 @@ func TestReconnectKeepsQueue(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.sock")
 	c := collectortest.NewUnix(t, path)
 	c.Record("r")
-	rt := newTestRuntime(t, "unix://"+path, func(cfg *Config) { cfg.timing.grace = time.Minute })
+	rt := newTestRuntime(t, "unix://"+path, nil)
 	lane := rt.NewLane("l", LaneGeneric)
 	n := lane.Name("x")
 	c.Stop()
@@ -171,7 +171,9 @@ func TestHoldExpires(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.sock")
 	c := collectortest.NewUnix(t, path)
 	c.Record("r")
-	rt := newTestRuntime(t, "unix://"+path, func(cfg *Config) { cfg.timing.hold = 50 * time.Millisecond })
+	rt := newTestRuntime(t, "unix://"+path, func(cfg *Config) {
+		cfg.timing.grace, cfg.timing.hold = 500*time.Millisecond, 50*time.Millisecond
+	})
 	lane := rt.NewLane("l", LaneGeneric)
 	n := lane.Name("x")
 	flush(t, rt)

@@ -18,7 +18,7 @@ func (e *encoder) event(name string, severity uint64) wire.Mark {
 	e.records = wire.Fixed64(e.records, logTime, e.nowUnix)
 	e.records = wire.Varint(e.records, logSeverity, severity)
 	e.records = wire.Fixed64(e.records, logObserved, e.nowUnix)
-	e.records = wire.Bytes(e.records, logEventName, name)
+	e.records = wire.Text(e.records, logEventName, name)
 	return m
 }
 
@@ -54,7 +54,7 @@ func appendCounterSet(b []byte, s *CounterSet) []byte {
 	b = wire.CloseArray(b, a)
 	b, a = wire.OpenArray(b, logAttributes, semconv.CounterSetUnitsKey)
 	for _, c := range s.counters {
-		b = wire.ElementString(b, c.Unit)
+		b = wire.ElementString(b, string(c.Unit))
 	}
 	return wire.CloseArray(b, a)
 }
@@ -155,10 +155,10 @@ func (e *encoder) finishLogs() []byte {
 	b = wire.Bytes(b, resourceResource, e.resource)
 	b, scope := wire.Open(b, resourceScope, wire.SizeVarint(uint64(len(e.records)+8)))
 	b = wire.Header(b, scopeScope, wire.SizeBytes(len(scopeStax)))
-	b = wire.Bytes(b, scopeName, scopeStax)
+	b = wire.Text(b, scopeName, scopeStax)
 	b = append(b, e.records...)
 	b = wire.Close(b, scope)
-	b = wire.Bytes(b, resourceSchema, semconv.SchemaURL)
+	b = wire.Text(b, resourceSchema, semconv.SchemaURL)
 	b = wire.Close(b, request)
 	e.out[1] = b
 	return b

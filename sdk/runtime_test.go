@@ -12,10 +12,11 @@ import (
 	"github.com/stax-otel/stax/sdk/semconv"
 )
 
-// quick makes every interval short, so that tests wait for events and not for time.
+// quick makes the intervals short, so that tests wait for events and not for time. The grace time stays long: on a busy
+// machine a short question may time out, and only tests of that shorten it.
 var quick = timing{
 	drain: 2 * time.Millisecond, heartbeat: 20 * time.Millisecond, poll: 20 * time.Millisecond, firstPoll: 5 * time.Second,
-	pollRetry: 5 * time.Millisecond, grace: 20 * time.Millisecond, hold: 5 * time.Second, sendTimeout: 2 * time.Second,
+	pollRetry: 5 * time.Millisecond, grace: time.Minute, hold: 5 * time.Second, sendTimeout: 2 * time.Second,
 	sendBudget: 5 * time.Second, backoff: 2 * time.Millisecond, maxBackoff: 20 * time.Millisecond, drainTimeout: 500 * time.Millisecond,
 }
 

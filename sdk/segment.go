@@ -70,7 +70,7 @@ func (e *encoder) laneOf(index uint32) *laneEncoder {
 }
 
 func newLaneEncoder(l *Lane) *laneEncoder {
-	b := wire.Bytes([]byte(nil), scopeName, scopeStax)
+	b := wire.Text(nil, scopeName, scopeStax)
 	b = appendLane(b, scopeAttributes, l)
 	return &laneEncoder{lane: l, scope: b, young: map[uint64]*segment{}}
 }
@@ -165,7 +165,7 @@ func appendRoot(b []byte, l *Lane, s *segment) []byte {
 	b, m := wire.Open(b, scopeItems, 1)
 	b = wire.Bytes(b, spanTraceID, s.trace[:])
 	b = wire.ID(b, spanID, s.root)
-	b = wire.Bytes(b, spanName, l.name)
+	b = wire.Text(b, spanName, l.name)
 	b = wire.Varint(b, spanKind, kindInternal)
 	b = wire.Fixed64(b, spanStart, uint64(s.begin))
 	b = wire.Fixed64(b, spanEnd, uint64(s.begin))

@@ -46,13 +46,17 @@ func Fixed32(b []byte, field int, v uint32) []byte {
 
 // Header appends the tag and length of a length-delimited field whose n bytes of content follow.
 func Header(b []byte, field, n int) []byte {
+	if n < 128 {
+		return append(b, byte(field<<3|typeBytes), byte(n))
+	}
 	return AppendVarint(append(b, byte(field<<3|typeBytes)), uint64(n))
 }
 
 // Bytes appends a length-delimited field.
-func Bytes[S ~string | ~[]byte](b []byte, field int, s S) []byte {
-	return append(Header(b, field, len(s)), s...)
-}
+func Bytes(b []byte, field int, v []byte) []byte { return append(Header(b, field, len(v)), v...) }
+
+// Text appends a string field.
+func Text(b []byte, field int, s string) []byte { return append(Header(b, field, len(s)), s...) }
 
 // ID appends a 64-bit id as eight big-endian bytes: an OTLP span id.
 func ID(b []byte, field int, id uint64) []byte {
@@ -65,6 +69,10 @@ type Mark struct{ body, guess int }
 // Open begins a length-delimited field and reserves guess bytes for its length: 1 for bodies under 128 bytes, 2 under
 // 16 KiB.
 func Open(b []byte, field, guess int) ([]byte, Mark) {
+	if guess == 2 {
+		b = append(b, byte(field<<3|typeBytes), 0, 0)
+		return b, Mark{body: len(b), guess: guess}
+	}
 	b = append(b, byte(field<<3|typeBytes))
 	for range guess {
 		b = append(b, 0)
@@ -85,6 +93,10 @@ func Close(b []byte, m Mark) []byte {
 		copy(b[m.body+size-m.guess:], b[m.body:])
 		b = b[:len(b)-(m.guess-size)]
 	}
+	if size == 2 {
+		b[m.body-m.guess], b[m.body-m.guess+1] = byte(n)|0x80, byte(n>>7)
+		return b
+	}
 	binary.PutUvarint(b[m.body-m.guess:m.body-m.guess+size], uint64(n))
 	return b
 }
@@ -103,20 +115,33 @@ const (
 	arrayValues = 1
 )
 
+// small is the largest key and value whose attribute has one-byte lengths throughout: 2+key+2+2+value < 128.
+const small = 121
+
 // keyValue appends the head of a KeyValue whose AnyValue has n bytes: they follow.
-func keyValue[S ~string | ~[]byte](b []byte, field int, key S, n int) []byte {
+func keyValue(b []byte, field int, key string, n int) []byte {
+	if len(key)+n < small {
+		b = append(b, byte(field<<3|typeBytes), byte(4+len(key)+n), keyValueKey<<3|typeBytes, byte(len(key)))
+		b = append(b, key...)
+		return append(b, keyValueValue<<3|typeBytes, byte(n))
+	}
 	b = Header(b, field, SizeBytes(len(key))+SizeBytes(n))
-	b = Bytes(b, keyValueKey, key)
+	b = Text(b, keyValueKey, key)
 	return Header(b, keyValueValue, n)
 }
 
 // String appends a KeyValue attribute with a string value.
-func String[K, V ~string | ~[]byte](b []byte, field int, key K, v V) []byte {
+func String(b []byte, field int, key, v string) []byte {
+	return Text(keyValue(b, field, key, SizeBytes(len(v))), anyString, v)
+}
+
+// StringBytes appends a KeyValue attribute with a string value.
+func StringBytes(b []byte, field int, key string, v []byte) []byte {
 	return Bytes(keyValue(b, field, key, SizeBytes(len(v))), anyString, v)
 }
 
 // Int appends a KeyValue attribute with an integer value.
-func Int[K ~string | ~[]byte](b []byte, field int, key K, v int64) []byte {
+func Int(b []byte, field int, key string, v int64) []byte {
 	return Varint(keyValue(b, field, key, 1+SizeVarint(uint64(v))), anyInt, uint64(v))
 }
 
@@ -130,7 +155,7 @@ func Bool(b []byte, field int, key string, v bool) []byte {
 }
 
 // Double appends a KeyValue attribute with a floating-point value.
-func Double[K ~string | ~[]byte](b []byte, field int, key K, v float64) []byte {
+func Double(b []byte, field int, key string, v float64) []byte {
 	return Fixed64(keyValue(b, field, key, 9), anyDouble, math.Float64bits(v))
 }
 
@@ -167,14 +192,19 @@ type Array struct{ attr, value, array Mark }
 func OpenArray(b []byte, field int, key string) ([]byte, Array) {
 	var a Array
 	b, a.attr = Open(b, field, 1)
-	b = Bytes(b, keyValueKey, key)
+	b = Text(b, keyValueKey, key)
 	b, a.value = Open(b, keyValueValue, 1)
 	b, a.array = Open(b, anyArray, 1)
 	return b, a
 }
 
 // ElementString appends a string element.
-func ElementString[S ~string | ~[]byte](b []byte, s S) []byte {
+func ElementString(b []byte, s string) []byte {
+	return Text(Header(b, arrayValues, SizeBytes(len(s))), anyString, s)
+}
+
+// ElementBytes appends a string element.
+func ElementBytes(b, s []byte) []byte {
 	return Bytes(Header(b, arrayValues, SizeBytes(len(s))), anyString, s)
 }
 

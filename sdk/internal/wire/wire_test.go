@@ -84,8 +84,8 @@ func TestOpenClose(t *testing.T) {
 
 func TestAttributes(t *testing.T) {
 	long := strings.Repeat("x", 300)
-	b := String([]byte(nil), 9, long, long)
-	b = Int(b, 9, []byte("i"), -1)
+	b := String(nil, 9, long, long)
+	b = Int(b, 9, "i", -1)
 	b = Bool(b, 9, "b", true)
 	b = Double(b, 9, "d", 1.5)
 	b = Hex64(b, 9, "h", 0xabc)
@@ -132,7 +132,7 @@ func TestAttributes(t *testing.T) {
 func FuzzAttribute(f *testing.F) {
 	f.Add("key", "value", int64(-1))
 	f.Fuzz(func(t *testing.T, k, v string, i int64) {
-		fs := decode(t, Int(String([]byte(nil), 1, k, v), 2, k, i))
+		fs := decode(t, Int(String(nil, 1, k, v), 2, k, i))
 		if len(fs) != 2 {
 			t.Fatalf("got %d fields", len(fs))
 		}
