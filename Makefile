@@ -15,8 +15,8 @@ help: ## list the targets
 .PHONY: check build test race vet lint fmt fmt-check generate generate-check tidy bench e2e demo collector install clean fuzz
 check: fmt-check vet test ## what CI runs first: formatting, vet, tests
 build: ## build stax and the corpus target into bin/
-	$(GO) build -trimpath -o $(BIN)/stax ./cmd/stax
-	$(GO) build -trimpath -o $(BIN)/corpus ./testbed/targets/corpus
+	$(GO) build -o $(BIN)/stax ./cmd/stax
+	$(GO) build -o $(BIN)/corpus ./testbed/targets/corpus
 test: ## unit and golden tests of every module, short form
 	$(call each,$(GO) test -short ./...)
 race: export CGO_ENABLED = 1
@@ -48,7 +48,7 @@ collector: ## build/otelcol-stax from builder-config.yaml with ocb
 	$(TOOL) builder --config builder-config.yaml
 install: ## install stax into PREFIX/bin (default ~/.local)
 	@mkdir -p $(PREFIX)/bin
-	$(GO) build -trimpath -ldflags='-s -w' -o $(PREFIX)/bin/stax ./cmd/stax
+	$(GO) build -ldflags='-s -w' -o $(PREFIX)/bin/stax ./cmd/stax
 	@echo "installed $(PREFIX)/bin/stax"
 fuzz: ## every fuzz target for 30 s
 	@sh testbed/fuzz.sh
