@@ -105,7 +105,7 @@ func lossText(l archive.Loss) string {
 func newArchiveDumpCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "dump [ARCHIVE]",
-		Short:   "Print an archive as text, one line for each row; stax archive assemble makes it an archive again",
+		Short:   "Print an archive as text, one line for each row; assemble is the way back",
 		Example: "  stax archive dump demo.stax > demo.txt",
 		Args:    args(cobra.MaximumNArgs(1)),
 	}

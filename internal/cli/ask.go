@@ -136,13 +136,13 @@ const (
 	nameFilterHelp = "only names with this text, matching a pattern with * and ?, or exactly =TEXT"
 )
 
-// footer prints hints, what is missing, and an explanation of the columns.
+// footer prints an explanation of the columns, hints, and what is missing.
 func (k *asked) footer(c query.Coverage, hints []query.Hint, legend ...string) {
 	for _, line := range legend {
 		k.note("%s", line)
 	}
-	k.coverage(c)
 	writeHints(k.w, k.app.width, hints)
+	k.coverage(c)
 }
 
 // note prints a sentence, broken where it is too long for a line.

@@ -1,3 +1,5 @@
+//go:generate go test . -run TestDocsAreCurrent -update
+
 // Package cli is the stax command line: one file per subcommand, rendering what package query answers.
 //
 // Data goes to stdout, everything else to stderr, errors as one line "stax: …". Exit codes: 0 done, 1 failure, 2 wrong

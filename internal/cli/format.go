@@ -170,7 +170,7 @@ func shorten(s string, width int) string {
 		return strings.Repeat("…", max(width, 0))
 	}
 	runes := []rune(s)
-	head := (width - 1) / 2
+	head := max((width-1)/3, min(width-2, 1)) // the end of a qualified name says more than its begin
 	tail := width - 1 - head
 	return string(runes[:head]) + "…" + string(runes[n-tail:])
 }

@@ -9,7 +9,9 @@ import (
 func newStopCmd(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "stop [ID]",
-		Short: "Stop a live recording and seal its archive; ID, a part of it or a name is needed when there are several",
+		Short: "Stop a live recording and seal its archive",
+		Long: `Stop a live recording and seal its archive. When there are several, name one by its id, the begin of its id
+(four digits or more) or its name.`,
 		Example: `  stax stop
   stax stop demo`,
 		Args: args(cobra.MaximumNArgs(1)),

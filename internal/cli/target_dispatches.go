@@ -47,25 +47,21 @@ func newDispatchesCmd(a *app) *cobra.Command {
 
 func renderDispatches(k *asked, answer query.Answer[query.DispatchRow]) error {
 	t := &table{columns: []column{
-		text("DISPATCH", 0), num("START"), num("DURATION"), text("LANE", 8), text("NAME", 10), text("CLASS", 0), text("FLAGS", 0), text("QUEUED BY", 14),
+		text("DISPATCH", 0), num("START"), num("DURATION"), text("LANE", 8), text("NAME", 10), text("CLASS", 0), text("QUEUED BY", 14),
 	}}
-	flags, queued := false, false
+	queued := false
 	for _, r := range answer.Rows {
 		by := ""
 		if o := r.Origin; o != nil {
-			by = cmp.Or(site(o.Function, o.File, o.Line), "thread "+formatTID(o.ThreadID))
+			by = cmp.Or(tightSite(o.Function, o.Line), "thread "+formatTID(o.ThreadID))
 			queued = true
 		}
-		flags = flags || len(r.Flags) > 0
 		t.add(r.ID.String(), formatOffset(r.StartNanos, k.info.StartedNanos), formatDurationOf(r.DurationNanos), r.Lane, r.Name,
-			r.Class, strings.Join(r.Flags, ","), by)
+			strings.Join(append([]string{r.Class}, r.Flags...), ", "), by)
 	}
 	if len(answer.Rows) == 0 {
 		k.footer(answer.Coverage, answer.Hints)
 		return nil
-	}
-	if !flags {
-		t.drop("FLAGS")
 	}
 	if err := k.table(t); err != nil {
 		return err

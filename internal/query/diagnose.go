@@ -189,7 +189,7 @@ func (v *view) diagnoseTarget(f *findings, b *books) {
 	n := numbers{"processes": int64(len(v.runtimes)), "heartbeats": b.beats.count}
 	if len(v.runtimes) == 0 {
 		f.add(SeverityError, topicTarget, "no_runtime", n,
-			"Instrument the target with the stax SDK, and let it inherit STAX_ENDPOINT and STAX_RECORDING from stax record",
+			"Instrument the target with the stax SDK, let it inherit STAX_ENDPOINT and STAX_RECORDING from stax record, and call sdk.Shutdown before it exits",
 			"No instrumented process reported: nothing arrived.")
 	} else {
 		var who []string

@@ -140,7 +140,11 @@ func Origins(ctx context.Context, r *archive.Reader, p OriginsParams) (Answer[Or
 	a.Rows = cut(a.Rows, p.Limit)
 	switch {
 	case a.Matched == 0:
-		a.Hints = append(a.Hints, v.emptyHints(origins.Dispatches, "lane", p.Lane, "name", p.Name)...)
+		thread := ""
+		if p.Thread != 0 {
+			thread = formatTID(p.Thread)
+		}
+		a.Hints = append(a.Hints, v.emptyHints(origins.Dispatches, "lane", p.Lane, "name", p.Name, "thread", thread)...)
 	case origins.Reported == 0:
 		a.Hints = append(a.Hints, Hint{
 			"no_origin", "The target reports dispatches, but no CPU origin for any of them.",

@@ -213,7 +213,7 @@ func (v *view) emptyHints(dispatches int64, filters ...string) []Hint {
 	case len(v.runtimes) == 0:
 		return []Hint{{
 			"no_runtime", "No instrumented process reported to this recording.",
-			"Instrument the target with the stax SDK or any OTLP exporter, and start it with: stax record -- COMMAND",
+			"Instrument the target with the stax SDK or an OTLP exporter, let it call sdk.Shutdown before it exits, and start it with: stax record -- COMMAND",
 		}}
 	case dispatches > 0 && len(given) > 0:
 		return []Hint{{
@@ -225,7 +225,7 @@ func (v *view) emptyHints(dispatches int64, filters ...string) []Hint {
 			"no_lane", fmt.Sprintf("%d processes reported, but none has a lane.", len(v.runtimes)),
 			"Make one in the target with sdk.NewLane and report work on it; stax diagnose says what arrived.",
 		}}
-	case dispatches == 0:
+	case dispatches == 0 || len(given) == 0:
 		return []Hint{{
 			"no_dispatch", fmt.Sprintf("%d lanes are registered, but no dispatch was reported on them.", len(v.lanes)),
 			"Check that the target reports while the gate is on (sdk.ReportingActive); run: stax diagnose",
