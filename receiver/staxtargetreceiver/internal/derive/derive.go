@@ -190,15 +190,20 @@ type Batch struct {
 	d        *Deriver
 	key      Resource
 	info     resourceInfo
-	lane     laneKey
+	scopes   []scope
 	obs      []observation
 	counters []validate.Counter
 }
 
+// scope is where the following observations belong.
+type scope struct {
+	resource Resource
+	info     resourceInfo
+	lane     laneKey
+}
+
 type observation struct {
-	resource           Resource
-	info               resourceInfo
-	lane               laneKey
+	scope              int32 // in Batch.scopes
 	dispatch           bool
 	name               string
 	start, end         uint64
@@ -225,8 +230,10 @@ func (b *Batch) Resource(key Resource, attrs pcommon.Map) {
 	}
 }
 
-// Lane says whose spans follow.
-func (b *Batch) Lane(name, kind string) { b.lane = laneKey{name, kind} }
+// Lane says whose spans follow. It comes after Resource.
+func (b *Batch) Lane(name, kind string) {
+	b.scopes = append(b.scopes, scope{resource: b.key, info: b.info, lane: laneKey{name, kind}})
+}
 
 // Span notes one span of the lane, with its final ids. Facts are those of the same span.
 func (b *Batch) Span(s ptrace.Span, f *validate.Facts) {
@@ -235,7 +242,7 @@ func (b *Batch) Span(s ptrace.Span, f *validate.Facts) {
 		return
 	}
 	o := observation{
-		resource: b.key, info: b.info, lane: b.lane, dispatch: dispatch,
+		scope: int32(len(b.scopes) - 1), dispatch: dispatch,
 		start: uint64(s.StartTimestamp()), end: uint64(s.EndTimestamp()), trace: s.TraceID(), span: s.SpanID(),
 		counters: len(b.counters), nCounter: len(f.Counters),
 	}
@@ -259,9 +266,10 @@ func (b *Batch) Truncate(n int) {
 
 // Discard forgets the batch.
 func (b *Batch) Discard() {
+	clear(b.scopes)
 	clear(b.obs)
 	clear(b.counters)
-	*b = Batch{d: b.d, obs: b.obs[:0], counters: b.counters[:0]}
+	*b = Batch{d: b.d, scopes: b.scopes[:0], obs: b.obs[:0], counters: b.counters[:0]}
 	b.d.batches.Put(b)
 }
 
@@ -270,16 +278,16 @@ func (b *Batch) Commit() {
 	d := b.d
 	d.mu.Lock()
 	now := d.now()
-	var res *resource
+	current := int32(-1)
+	var sc *scope
 	var ln *lane
 	for i := range b.obs {
 		o := &b.obs[i]
-		if i == 0 || o.resource != b.obs[i-1].resource {
-			res, ln = d.resource(o, now), nil
+		if o.scope != current {
+			current, sc = o.scope, &b.scopes[o.scope]
+			res := d.resource(sc, now)
 			res.changed, res.lastAdd = true, now
-		}
-		if ln == nil || o.lane != b.obs[i-1].lane {
-			ln = d.lane(res, o.lane)
+			ln = d.lane(res, sc.lane)
 		}
 		if o.dispatch {
 			ln.add(o)
@@ -287,7 +295,7 @@ func (b *Batch) Commit() {
 		if o.nCounter > 0 {
 			n := d.named(ln, o.name)
 			for _, c := range b.counters[o.counters : o.counters+o.nCounter] {
-				d.count(ln, n, o, c)
+				d.count(sc.resource, ln, n, o, c)
 			}
 		}
 	}
@@ -296,8 +304,8 @@ func (b *Batch) Commit() {
 }
 
 // resource returns the runtime's sums, those of the recording's overflow resource when there is no room. d.mu is held.
-func (d *Deriver) resource(o *observation, now time.Time) *resource {
-	key, info := o.resource, o.info
+func (d *Deriver) resource(sc *scope, now time.Time) *resource {
+	key, info := sc.resource, sc.info
 	if res := d.resources[key]; res != nil {
 		return res
 	}
@@ -371,7 +379,7 @@ func (l *lane) spilled() *named {
 // maxSpill bounds the series of one overflow: they are of different metrics, which may be made up as well.
 const maxSpill = 64
 
-func (d *Deriver) count(l *lane, n *named, o *observation, c validate.Counter) {
+func (d *Deriver) count(from Resource, l *lane, n *named, o *observation, c validate.Counter) {
 	s := n.counters[c.Key]
 	if s == nil && !n.overflow && d.series >= d.maxSeries {
 		n = l.spilled()
@@ -384,7 +392,7 @@ func (d *Deriver) count(l *lane, n *named, o *observation, c validate.Counter) {
 		}
 		set, point, name, _ := validate.ParseCounterKey(semconv.CounterPrefix + c.Key)
 		s = &series{set: set, point: point, name: name, metric: semconv.CounterPrefix + set + "." + name}
-		s.unit = d.units[unitKey{o.resource, set, name}]
+		s.unit = d.units[unitKey{from, set, name}]
 		n.counters[c.Key] = s
 		n.order = append(n.order, s)
 		if !n.overflow {

@@ -307,6 +307,7 @@ func TestTruncateAndDiscard(t *testing.T) {
 	assert.InDelta(t, 1, dump(t, d)["stax.counter.s.n q"], 0)
 	b = d.Batch()
 	b.Resource(res, pcommon.NewMap())
+	b.Lane("q", "gpu")
 	b.Span(s, f)
 	b.Discard()
 	_, ok := d.Metrics()
