@@ -284,6 +284,15 @@ func (e *batchEncoder) encode(dst []byte, b *Batch) ([]byte, error) {
 }
 
 func (e *batchEncoder) encodeColumn(dst []byte, r rowsRef, c *column) ([]byte, error) {
+	if word, vectors, err := e.constant(r, c); err != nil {
+		return dst, err
+	} else if vectors > 0 {
+		for i := range vectors {
+			dst = append(dst, 0)
+			dst = binary.AppendUvarint(dst, word[i])
+		}
+		return dst, nil
+	}
 	v := &e.vec
 	v.resize(r.n)
 	words := v.words
@@ -343,6 +352,49 @@ func (e *batchEncoder) encodeColumn(dst []byte, r rowsRef, c *column) ([]byte, e
 	}
 	v.stats()
 	return appendVector(dst, words, v.deltas, v.orPlain, v.orDiff), nil
+}
+
+// constant looks whether all cells of a column are equal, as in half of the columns of most batches,
+// and returns their words then: one, or two for a trace id.
+func (e *batchEncoder) constant(r rowsRef, c *column) (words [2]uint64, vectors int, err error) {
+	switch c.kind {
+	case kindInt64, kindUint64, kindFloat64:
+		first := *cell[uint64](r, c, 0)
+		if !allEqual(r, c, first) {
+			return words, 0, nil
+		}
+		words[0] = first
+	case kindString:
+		first := *cell[string](r, c, 0)
+		if !allEqual(r, c, first) {
+			return words, 0, nil
+		}
+		id, err := e.intern(first)
+		if err != nil {
+			return words, 0, err
+		}
+		words[0] = uint64(id)
+	case kindTrace:
+		first := *cell[TraceID](r, c, 0)
+		if !allEqual(r, c, first) {
+			return words, 0, nil
+		}
+		words[0] = binary.LittleEndian.Uint64(first[:8])
+		words[1] = binary.LittleEndian.Uint64(first[8:])
+		return words, 2, nil
+	default:
+		return words, 0, nil
+	}
+	return words, 1, nil
+}
+
+func allEqual[F uint64 | string | TraceID](r rowsRef, c *column, first F) bool {
+	for i := 1; i < r.n; i++ {
+		if *cell[F](r, c, i) != first {
+			return false
+		}
+	}
+	return true
 }
 
 // logSchema is what the schema frame of a log says: which columns each table's sections have.

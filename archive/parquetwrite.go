@@ -8,7 +8,6 @@ import (
 	"hash/crc32"
 	"io"
 	"reflect"
-	"unsafe"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
@@ -39,10 +38,11 @@ func (f *schemaField) Name() string { return f.name }
 // Value is needed by the interface only: rows are written by columns.
 func (f *schemaField) Value(base reflect.Value) reflect.Value { return base.FieldByName(f.name) }
 
-// parquetSchema returns the Parquet schema of t: flat, every column required.
-func parquetSchema(t *table) *parquet.Schema {
+// parquetSchema returns the Parquet schema of t: flat, every column required. With buffers, the types
+// put the column buffers of the writer there (see dictwrite.go).
+func parquetSchema(t *table, buffers []columnBuffer) *parquet.Schema {
 	root := &schemaRoot{Group: parquet.Group{}}
-	for _, c := range t.columns {
+	for i, c := range t.columns {
 		var n parquet.Node
 		switch c.kind {
 		case kindBool:
@@ -61,6 +61,13 @@ func parquetSchema(t *table) *parquet.Schema {
 			n = parquet.Leaf(parquet.ByteArrayType)
 		case kindTrace:
 			n = parquet.Leaf(parquet.FixedLenByteArrayType(16))
+		}
+		if buffers != nil {
+			typ := parquet.Type(plainType{n.Type(), &buffers[i].plain})
+			if c.encoding == encodingDict {
+				typ = dictType{n.Type(), &buffers[i].dict}
+			}
+			n = parquet.Leaf(typ)
 		}
 		switch c.encoding {
 		case encodingDict:
@@ -84,11 +91,23 @@ type tableWriter struct {
 	out     *countingWriter
 	pw      *parquet.Writer
 	columns []*parquet.ColumnWriter
+	buffers []columnBuffer
 	values  []parquet.Value
-	bytes   []byte // backing of the values of the current column
-	rows    int64  // written in all
-	group   int64  // written in the current row group
+	words   []uint64
+	rows    int64 // written in all
+	group   int64 // written in the current row group
+	weight  int64 // bytes of payloads and new strings in the current row group
 }
+
+// columnBuffer is the buffer that a column's cells go to: one of the two.
+type columnBuffer struct {
+	plain parquet.ColumnBuffer
+	dict  *dictBuffer
+}
+
+// maxGroupBytes bounds the payloads and strings of a row group: the library keeps its pages in memory
+// until it ends, and a dictionary must fit one page.
+const maxGroupBytes = 64 << 20
 
 // countingWriter buffers, counts and checksums what a file gets.
 type countingWriter struct {
@@ -112,8 +131,9 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 func newTableWriter(t *table, w io.Writer, rows int64) *tableWriter {
 	pageSize := int(min(pageBufferSize, max(1<<10, rows*16)))
 	out := &countingWriter{w: bufio.NewWriterSize(w, pageSize), crc: crc32.New(castagnoli)}
+	buffers := make([]columnBuffer, len(t.columns))
 	options := []parquet.WriterOption{
-		parquetSchema(t),
+		parquetSchema(t, buffers),
 		parquet.Compression(zstdFastest),
 		parquet.PageBufferSize(pageSize),
 		parquet.WriteBufferSize(0), // out buffers
@@ -132,12 +152,12 @@ func newTableWriter(t *table, w io.Writer, rows int64) *tableWriter {
 		options = append(options, parquet.BloomFilters(parquet.SplitBlockFilter(bloomBitsPerRow, t.key)))
 	}
 	pw := parquet.NewWriter(out, options...)
-	return &tableWriter{table: t, out: out, pw: pw, columns: pw.ColumnWriters()}
+	return &tableWriter{table: t, out: out, pw: pw, columns: pw.ColumnWriters(), buffers: buffers}
 }
 
 // write adds rows. It may end a row group in between.
 func (w *tableWriter) write(rows rowsRef) error {
-	const chunk = 1024 // values that fit the first-level cache
+	const chunk = 512 // rows that fit the cache while one column after the other is taken from them
 	for at := 0; at < rows.n; {
 		n := min(chunk, rows.n-at, int(rowGroupRows-w.group))
 		part := rows.slice(at, at+n)
@@ -148,7 +168,7 @@ func (w *tableWriter) write(rows rowsRef) error {
 		}
 		at += n
 		w.rows += int64(n)
-		if w.group += int64(n); w.group == rowGroupRows {
+		if w.group += int64(n); w.group == rowGroupRows || w.weight >= maxGroupBytes {
 			if err := w.endGroup(); err != nil {
 				return err
 			}
@@ -162,7 +182,7 @@ func (w *tableWriter) endGroup() error {
 	if w.group == 0 {
 		return nil
 	}
-	w.group = 0
+	w.group, w.weight = 0, 0
 	if err := w.pw.Flush(); err != nil {
 		return fmt.Errorf("table %s: %w", w.table.name, err)
 	}
@@ -170,13 +190,27 @@ func (w *tableWriter) endGroup() error {
 }
 
 func (w *tableWriter) writeColumn(r rowsRef, i int) error {
-	c := &w.table.columns[i]
+	c, out, buffer := &w.table.columns[i], w.columns[i], &w.buffers[i]
+	if buffer.dict == nil && buffer.plain == nil {
+		if _, err := out.WriteRowValues(nil); err != nil { // makes the buffer
+			return err
+		}
+	}
+	if d := buffer.dict; d != nil {
+		before := d.added
+		d.write(r, c)
+		w.weight += d.added - before
+		_, err := out.WriteRowValues(nil) // ends the page when it is full
+		return err
+	}
+	if done, err := writePlain(buffer.plain, r, c, &w.words); done || err != nil {
+		if err == nil {
+			_, err = out.WriteRowValues(nil)
+		}
+		return err
+	}
 	v := w.values[:0]
 	switch c.kind {
-	case kindInt64, kindUint64:
-		for i := range r.n {
-			v = append(v, parquet.Int64Value(*cell[int64](r, c, i)))
-		}
 	case kindUint32:
 		for i := range r.n {
 			v = append(v, parquet.Int32Value(int32(*cell[uint32](r, c, i))))
@@ -189,23 +223,18 @@ func (w *tableWriter) writeColumn(r rowsRef, i int) error {
 		for i := range r.n {
 			v = append(v, parquet.DoubleValue(*cell[float64](r, c, i)))
 		}
-	case kindString:
-		for i := range r.n {
-			s := *cell[string](r, c, i)
-			v = append(v, parquet.ByteArrayValue(unsafe.Slice(unsafe.StringData(s), len(s))))
-		}
 	case kindBytes:
 		for i := range r.n {
-			v = append(v, parquet.ByteArrayValue(*cell[[]byte](r, c, i)))
+			b := *cell[[]byte](r, c, i)
+			w.weight += int64(len(b))
+			v = append(v, parquet.ByteArrayValue(b))
 		}
-	case kindTrace:
-		for i := range r.n {
-			v = append(v, parquet.FixedLenByteArrayValue(cell[TraceID](r, c, i)[:]))
-		}
+	default:
+		return fmt.Errorf("no plain encoding for %s", c.kind)
 	}
 	w.values = v
 	for len(v) > 0 {
-		n, err := w.columns[i].WriteRowValues(v)
+		n, err := out.WriteRowValues(v)
 		if err != nil {
 			return err
 		}

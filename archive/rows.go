@@ -1,7 +1,9 @@
 package archive
 
 // This file is the logical schema: one struct per table, plain values only, flat, in the order of
-// the Parquet columns. Writers fill them, readers return them; nothing here knows OTLP.
+// the Parquet columns. Writers fill them, readers return them; nothing here knows OTLP. The tags name
+// the column and its Parquet encoding (schema.go): dict for what repeats, delta for what grows, plain
+// for random ids.
 // All times are Unix nanoseconds in the target's clock domain unless a field says otherwise.
 // They are stored as reported: zero, all-ones (-1 after the conversion to int64) and end < start
 // are legal contents, and it is the reader's business to say so.
@@ -98,8 +100,8 @@ func (o Origin) Present() bool {
 type Dispatch struct {
 	Runtime       RuntimeID       `parquet:"runtime,dict"`
 	Lane          LaneID          `parquet:"lane,dict"`
-	ID            DispatchID      `parquet:"dispatch,delta"`
-	CommandBuffer CommandBufferID `parquet:"command_buffer,delta"`
+	ID            DispatchID      `parquet:"dispatch"`
+	CommandBuffer CommandBufferID `parquet:"command_buffer,dict"`
 	Queue         QueueID         `parquet:"queue,dict"`
 	QueueSeq      uint64          `parquet:"queue_seq,delta"` // submission number on Queue, from 1; 0: not reported
 	Name          string          `parquet:"name,dict"`
@@ -118,7 +120,7 @@ type Dispatch struct {
 type CommandBuffer struct {
 	Runtime       RuntimeID       `parquet:"runtime,dict"`
 	Lane          LaneID          `parquet:"lane,dict"`
-	ID            CommandBufferID `parquet:"command_buffer,delta"`
+	ID            CommandBufferID `parquet:"command_buffer"`
 	Queue         QueueID         `parquet:"queue,dict"`
 	QueueSeq      uint64          `parquet:"queue_seq,delta"`
 	Name          string          `parquet:"name,dict"`
@@ -136,7 +138,7 @@ type CommandBuffer struct {
 // Origin.TimeNanos equals BeginNanos unless the target says otherwise.
 type Wait struct {
 	Runtime    RuntimeID `parquet:"runtime,dict"`
-	ID         WaitID    `parquet:"wait,delta"`
+	ID         WaitID    `parquet:"wait"`
 	Name       string    `parquet:"name,dict"`
 	BeginNanos int64     `parquet:"begin_ns,delta"`
 	EndNanos   int64     `parquet:"end_ns,delta"`
@@ -160,9 +162,9 @@ const (
 // Await is one thing that a wait declares to await.
 type Await struct {
 	Runtime RuntimeID `parquet:"runtime,dict"`
-	Wait    WaitID    `parquet:"wait,delta"`
+	Wait    WaitID    `parquet:"wait,dict"`
 	Kind    AwaitKind `parquet:"kind,dict"`
-	Ref     uint64    `parquet:"ref,delta"` // DispatchID or CommandBufferID by Kind
+	Ref     uint64    `parquet:"ref"` // DispatchID or CommandBufferID by Kind
 	Queue   QueueID   `parquet:"queue,dict"`
 	UpTo    uint64    `parquet:"up_to,delta"`
 }
@@ -192,7 +194,7 @@ const (
 type ExtraOrigin struct {
 	Runtime   RuntimeID  `parquet:"runtime,dict"`
 	OwnerKind OwnerKind  `parquet:"owner_kind,dict"`
-	Owner     uint64     `parquet:"owner,delta"`
+	Owner     uint64     `parquet:"owner"`
 	Kind      OriginKind `parquet:"kind,dict"`
 	Origin    Origin     `parquet:",inline"`
 }
@@ -200,7 +202,7 @@ type ExtraOrigin struct {
 // StackFrame is one frame of a stack: Depth 0 is the leaf.
 type StackFrame struct {
 	Runtime  RuntimeID `parquet:"runtime,dict"`
-	Stack    StackID   `parquet:"stack,delta"`
+	Stack    StackID   `parquet:"stack,dict"`
 	Depth    uint32    `parquet:"depth"`
 	Function string    `parquet:"function,dict"`
 	File     string    `parquet:"file,dict"`
@@ -231,7 +233,7 @@ const (
 type CounterSample struct {
 	Runtime   RuntimeID    `parquet:"runtime,dict"`
 	OwnerKind OwnerKind    `parquet:"owner_kind,dict"`
-	Owner     uint64       `parquet:"owner,delta"`
+	Owner     uint64       `parquet:"owner,dict"`
 	Lane      LaneID       `parquet:"lane,dict"`
 	Set       CounterSetID `parquet:"counter_set,dict"`
 	Name      string       `parquet:"name,dict"`
@@ -300,7 +302,7 @@ type Passthrough struct {
 type Link struct {
 	Runtime       RuntimeID  `parquet:"runtime,dict"`
 	OwnerKind     OwnerKind  `parquet:"owner_kind,dict"`
-	Owner         uint64     `parquet:"owner,delta"`
+	Owner         uint64     `parquet:"owner"`
 	Kind          OriginKind `parquet:"kind,dict"`
 	Status        string     `parquet:"status,dict"` // REQUIREMENTS vocabulary: linked, missing_thread ...
 	Grade         string     `parquet:"grade,dict"`  // A B C D or ""
@@ -312,10 +314,10 @@ type Link struct {
 // Certificate is derived (by internal/origin): the containment verdict on one dispatch and the evidence for it.
 type Certificate struct {
 	Runtime         RuntimeID  `parquet:"runtime,dict"`
-	Dispatch        DispatchID `parquet:"dispatch,delta"`
+	Dispatch        DispatchID `parquet:"dispatch"`
 	Class           string     `parquet:"class,dict"`  // synchronous timed_out waited_late asynchronous unproven
 	Reason          string     `parquet:"reason,dict"` // for unproven: why
-	Wait            WaitID     `parquet:"wait,delta"`  // the deciding wait; 0: none
+	Wait            WaitID     `parquet:"wait,dict"`   // the deciding wait; 0: none
 	OriginNanos     int64      `parquet:"origin_ns,delta"`
 	BeginNanos      int64      `parquet:"begin_ns,delta"`
 	EndNanos        int64      `parquet:"end_ns,delta"` // of the wait

@@ -42,10 +42,11 @@ func (k kind) String() string {
 	return kindNames[k]
 }
 
-type encoding uint8
+// columnEncoding is the Parquet encoding of a column.
+type columnEncoding uint8
 
 const (
-	encodingPlain encoding = iota
+	encodingPlain columnEncoding = iota
 	encodingDict
 	encodingDelta
 )
@@ -54,7 +55,7 @@ const (
 type column struct {
 	name     string
 	kind     kind
-	encoding encoding
+	encoding columnEncoding
 	offset   uintptr // of the field in the row struct
 }
 
@@ -164,6 +165,9 @@ func (t *table) addColumns(row reflect.Type, base uintptr) {
 			c.kind = kindTrace
 		default:
 			panic(fmt.Sprintf("archive: %s.%s: no column kind for %s", row, f.Name, f.Type))
+		}
+		if (c.kind == kindString || c.kind == kindTrace) && c.encoding != encodingDict {
+			panic(fmt.Sprintf("archive: %s.%s: text and trace ids are dictionary columns", row, f.Name))
 		}
 		t.columns = append(t.columns, c)
 	}
