@@ -327,7 +327,8 @@ func TestScanStopsAndCancels(t *testing.T) {
 	r, err := Open(dir, ReaderOptions{BatchRows: 100})
 	require.NoError(t, err)
 	n := 0
-	for rows := range Scan[Dispatch](t.Context(), r) {
+	for rows, err := range Scan[Dispatch](t.Context(), r) {
+		require.NoError(t, err)
 		if n += len(rows); n >= 300 {
 			break
 		}

@@ -173,7 +173,7 @@ func (f *faultFiles) removeAll(name string) error {
 	return osFiles{}.removeAll(name)
 }
 
-func (f *faultFiles) syncDir(name string) error {
+func (f *faultFiles) syncDir(string) error {
 	if err := f.step(); err != nil {
 		return err
 	}

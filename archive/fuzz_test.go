@@ -67,7 +67,7 @@ func FuzzFrame(f *testing.F) {
 		require.NoError(f, err)
 		f.Add(p)
 	}
-	f.Fuzz(func(t *testing.T, p []byte) {
+	f.Fuzz(func(_ *testing.T, p []byte) {
 		var st stringTable
 		sections, err := parseBatch(nil, p, schema, &st)
 		if err != nil {

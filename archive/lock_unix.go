@@ -37,7 +37,7 @@ func writerAlive(root *os.Root) bool {
 
 func flock(f *os.File, how int) error {
 	for {
-		if err := syscall.Flock(int(f.Fd()), how); err != syscall.EINTR { //nolint:errorlint // a bare errno
+		if err := syscall.Flock(int(f.Fd()), how); err != syscall.EINTR {
 			return err
 		}
 	}

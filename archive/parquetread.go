@@ -194,7 +194,7 @@ func (c *columnCursor) load() error {
 	}
 	p, err := c.pages.ReadPage()
 	if err != nil {
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return io.ErrUnexpectedEOF
 		}
 		return err

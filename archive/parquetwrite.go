@@ -89,7 +89,7 @@ var zstdFastest = &zstd.Codec{Level: zstd.SpeedFastest, Concurrency: 1}
 type tableWriter struct {
 	table   *table
 	out     *countingWriter
-	pw      *parquet.Writer
+	pw      *parquet.GenericWriter[any]
 	columns []*parquet.ColumnWriter
 	buffers []columnBuffer
 	values  []parquet.Value
@@ -151,7 +151,7 @@ func newTableWriter(t *table, w io.Writer, rows int64) *tableWriter {
 	if t.key != "" {
 		options = append(options, parquet.BloomFilters(parquet.SplitBlockFilter(bloomBitsPerRow, t.key)))
 	}
-	pw := parquet.NewWriter(out, options...)
+	pw := parquet.NewGenericWriter[any](out, options...)
 	return &tableWriter{table: t, out: out, pw: pw, columns: pw.ColumnWriters(), buffers: buffers}
 }
 

@@ -25,12 +25,14 @@ type ShaderID string
 // CounterSetID identifies a counter set within its runtime.
 type CounterSetID string
 
-// DispatchID, CommandBufferID and WaitID are OTLP span ids read big endian. 0: none.
-type (
-	DispatchID      uint64
-	CommandBufferID uint64
-	WaitID          uint64
-)
+// DispatchID is an OTLP span id read big endian. 0: none.
+type DispatchID uint64
+
+// CommandBufferID is an OTLP span id read big endian. 0: none.
+type CommandBufferID uint64
+
+// WaitID is an OTLP span id read big endian. 0: none.
+type WaitID uint64
 
 // StackID is the content hash of a captured stack within its runtime. 0: no stack.
 type StackID uint64
