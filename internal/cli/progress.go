@@ -32,12 +32,11 @@ func (p *progress) update() {
 	info := p.rec.Info()
 	changed := info.State != p.state && p.state != "" && info.State == recording.StateSealing
 	p.state = info.State
-	if info.Problem != p.problem {
+	// A problem that comes and goes, as on a disk that is almost full, is said once.
+	if info.Problem != "" && info.Problem != p.problem {
 		p.problem = info.Problem
-		if p.problem != "" {
-			p.clear()
-			p.app.say("%s", clean(p.problem))
-		}
+		p.clear()
+		p.app.say("%s", clean(p.problem))
 	}
 	sealing := info.State == recording.StateSealing
 	if p.app.progress {

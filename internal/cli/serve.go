@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	"gopkg.in/yaml.v3"
 
 	"github.com/stax-otel/stax/internal/collector"
 )
@@ -37,6 +38,9 @@ already. The API answers the same questions as the command line.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		for i, uri := range o.ExtraConfig {
 			if _, err := os.Stat(uri); err == nil {
+				if err := checkYAML(uri); err != nil {
+					return err
+				}
 				o.ExtraConfig[i] = "file:" + uri
 			}
 		}
@@ -50,12 +54,19 @@ already. The API answers the same questions as the command line.`,
 				return fmt.Errorf("stax serve runs already (pid %d)", c.pid)
 			}
 		}
-		o.Logger = a.logger(*verbose)
+		level := zap.NewAtomicLevelAt(zapcore.FatalLevel) // why it does not start is our own last line
+		if *verbose {
+			level.SetLevel(zapcore.InfoLevel)
+		}
+		o.Logger = a.logger(level)
 		st, err := startStation(cmd.Context(), true, o)
 		if err != nil {
 			return err
 		}
 		defer st.sockets.remove()
+		if !*verbose {
+			level.SetLevel(zapcore.WarnLevel)
+		}
 		url := ""
 		if o.QueryEndpoint != "" {
 			url = "http://" + o.QueryEndpoint
@@ -101,12 +112,21 @@ func pickPort(endpoint *string) error {
 	return l.Close()
 }
 
-// logger writes warnings, or everything, to stderr.
-func (a *app) logger(verbose bool) *zap.Logger {
-	level := zapcore.WarnLevel
-	if verbose {
-		level = zapcore.InfoLevel
+// checkYAML reports a file that is no YAML by its name, which the collector does not.
+func checkYAML(path string) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("read configuration: %w", err)
 	}
+	var node yaml.Node
+	if err := yaml.Unmarshal(b, &node); err != nil {
+		return fmt.Errorf("configuration %s: %w", path, err)
+	}
+	return nil
+}
+
+// logger writes to stderr what is at least at level.
+func (a *app) logger(level zap.AtomicLevel) *zap.Logger {
 	c := zap.NewDevelopmentEncoderConfig()
 	c.CallerKey, c.NameKey, c.StacktraceKey = "", "", ""
 	return zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(c), zapcore.Lock(zapcore.AddSync(a.stderr)), level))
