@@ -46,11 +46,11 @@ func BenchmarkGateOff(b *testing.B) {
 	b.Run("stax/Dispatch", func(b *testing.B) {
 		rt := sdk.NewRuntime(sdk.Config{Endpoint: "off"})
 		lane := rt.NewLane("lane", sdk.LaneGPU)
-		name := lane.Name("kernel")
+		name, ctx := lane.Name("kernel"), b.Context()
 		c := startClock(b)
 		for b.Loop() {
 			d := lane.Dispatch(name)
-			d.CaptureOrigin(nil)
+			d.CaptureOrigin(ctx)
 			d.Report(1, 2)
 		}
 		c.report(b)
@@ -80,27 +80,29 @@ func BenchmarkRecorded(b *testing.B) {
 	})
 	b.Run("stax/Dispatch+thread", func(b *testing.B) {
 		rt, lane, name := recorded(b, sdk.OriginThread)
+		ctx := b.Context()
 		measureRings(b, rt, func() {
 			d := lane.Dispatch(name)
-			d.CaptureOrigin(nil)
+			d.CaptureOrigin(ctx)
 			d.Report(1, 2)
 		})
 	})
 	b.Run("stax/Dispatch+stack8", func(b *testing.B) {
 		rt, lane, name := recorded(b, sdk.OriginStack)
-		measureRings(b, rt, func() { deep(5, lane, name) })
+		ctx := b.Context()
+		measureRings(b, rt, func() { deep(ctx, 5, lane, name) })
 	})
 }
 
 // deep dispatches at the bottom of a few frames: with the benchmark's own callers the stack has about eight.
 //
 //go:noinline
-func deep(n int, lane *sdk.Lane, name sdk.Name) int {
+func deep(ctx context.Context, n int, lane *sdk.Lane, name sdk.Name) int {
 	if n > 1 {
-		return deep(n-1, lane, name) + 1
+		return deep(ctx, n-1, lane, name) + 1
 	}
 	d := lane.Dispatch(name)
-	d.CaptureOrigin(nil)
+	d.CaptureOrigin(ctx)
 	d.Report(1, 2)
 	return 0
 }
@@ -201,7 +203,7 @@ func measureRings(b *testing.B, rt *sdk.Runtime, f func()) {
 
 // recorded is a runtime that a collector wants to have recorded; the collector discards what it gets.
 func recorded(b *testing.B, origins sdk.OriginMode) (*sdk.Runtime, *sdk.Lane, sdk.Name) {
-	dir, err := os.MkdirTemp("", "stax") // b.TempDir is too long for a socket
+	dir, err := os.MkdirTemp("", "stax") //nolint:usetesting // the path of b.TempDir is too long for a socket
 	require.NoError(b, err)
 	socket := filepath.Join(dir, "s")
 	l, err := net.Listen("unix", socket)

@@ -4,13 +4,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stax-otel/stax/sdk/semconv"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/plog/plogotlp"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.opentelemetry.io/collector/pdata/ptrace/ptraceotlp"
+
+	"github.com/stax-otel/stax/sdk/semconv"
 )
 
 // TestStream decodes what a stream makes with pdata and counts it again.

@@ -12,17 +12,19 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stax-otel/stax/sdk/semconv"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
+
+	"github.com/stax-otel/stax/sdk/semconv"
 )
 
 // Transport is how requests travel.
 type Transport string
 
+// The transports.
 const (
 	GRPC Transport = "grpc" // OTLP/gRPC, TCP on loopback
 	HTTP Transport = "http" // OTLP/HTTP with protobuf, unix socket

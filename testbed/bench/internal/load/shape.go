@@ -6,8 +6,9 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 
-	"github.com/stax-otel/stax/sdk/semconv"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/stax-otel/stax/sdk/semconv"
 )
 
 // Shape says what a span looks like.
