@@ -72,8 +72,7 @@ func TestScript(t *testing.T) {
 			"waitfor": waitFor, "waitcollector": waitCollector,
 		},
 		Setup: func(env *testscript.Env) error {
-			// Socket paths are short, and the work directory need not be.
-			runtime, err := os.MkdirTemp("", "sx")
+			runtime, err := os.MkdirTemp("", "sx") //nolint:usetesting // a socket path must be short, and t.TempDir need not be
 			if err != nil {
 				return err
 			}

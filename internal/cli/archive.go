@@ -3,7 +3,6 @@ package cli
 import (
 	"bufio"
 	"fmt"
-	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -136,7 +135,7 @@ func newArchiveAssembleCmd(a *app) *cobra.Command {
 		Args:    args(cobra.ExactArgs(2)),
 	}
 	cmd.RunE = func(_ *cobra.Command, given []string) error {
-		in := io.Reader(a.stdin)
+		in := a.stdin
 		if given[0] != "-" {
 			f, err := os.Open(given[0])
 			if err != nil {

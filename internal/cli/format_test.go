@@ -46,7 +46,7 @@ func TestShorten(t *testing.T) {
 	assert.Equal(t, "a…def", shorten("abcxdef", 5))
 	assert.Equal(t, "ä…ü", shorten("äxxü", 3))
 	assert.Equal(t, "…", shorten("abc", 1))
-	assert.Equal(t, "", shorten("abc", 0))
+	assert.Empty(t, shorten("abc", 0))
 	for width := range 20 {
 		assert.LessOrEqual(t, utf8.RuneCountInString(shorten("some quite long name", width)), width)
 	}
@@ -60,7 +60,7 @@ func TestNames(t *testing.T) {
 	assert.Equal(t, "main.f:7", tightSite("main.f", 7))
 	assert.Equal(t, "app", safeName("app"))
 	assert.Equal(t, "a-b-c", safeName("--a b/c"))
-	assert.Equal(t, "", safeName("..."))
+	assert.Empty(t, safeName("..."))
 	assert.Equal(t, "'it'\\''s here'", quoteArg("it's here"))
 	assert.Equal(t, "/a/b.stax", quoteArg("/a/b.stax"))
 }

@@ -114,7 +114,7 @@ func renderDispatch(k *asked, answer query.Answer[query.DispatchDetail]) error {
 			field("Counter", "%s/%s = %s (%s)", c.Set, c.Name, value, strings.ReplaceAll(c.Point, "_", " "))
 		}
 		k.printf("\n")
-		renderVerdict(k, d, field, at)
+		renderVerdict(d, field, at)
 		for _, o := range d.Origins {
 			k.printf("\n")
 			renderOrigin(k, &o, at)
@@ -125,7 +125,7 @@ func renderDispatch(k *asked, answer query.Answer[query.DispatchDetail]) error {
 	return nil
 }
 
-func renderVerdict(k *asked, d *query.DispatchDetail, field func(string, string, ...any), at func(int64) string) {
+func renderVerdict(d *query.DispatchDetail, field func(string, string, ...any), at func(int64) string) {
 	c := d.Certificate
 	class := c.Class
 	if c.Reason != "" {

@@ -3,7 +3,6 @@ package query
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"flag"
 	"net/url"
 	"os"
@@ -134,7 +133,7 @@ func TestRunErrors(t *testing.T) {
 		require.NoError(t, err)
 		_, err = Run(t.Context(), r, tc.query, v)
 		var param *ParamError
-		if assert.True(t, errors.As(err, &param), "%s?%s: got %v", tc.query, tc.params, err) {
+		if assert.ErrorAs(t, err, &param, "%s?%s", tc.query, tc.params) {
 			assert.Equal(t, tc.name, param.Name, "%s?%s", tc.query, tc.params)
 		}
 	}

@@ -130,8 +130,6 @@ func newPattern(s string) pattern {
 
 func hideSlash(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
 
-func (p pattern) empty() bool { return p.text == "" && !p.exact }
-
 func (p pattern) match(s string) bool {
 	switch {
 	case p.exact:

@@ -118,7 +118,6 @@ func Threads(ctx context.Context, r *archive.Reader, p ThreadsParams) (Answer[Th
 		slices.SortFunc(t.Lanes, func(x, y ThreadLaneRow) int {
 			return cmp.Or(-cmp.Compare(x.TargetNanos, y.TargetNanos), cmp.Compare(x.Lane, y.Lane), cmp.Compare(x.TID, y.TID))
 		})
-		t.ThreadRow.Lanes = t.Lanes
 		a.Rows = append(a.Rows, t.ThreadRow)
 	}
 	sortThreads(a.Rows)

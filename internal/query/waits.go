@@ -45,7 +45,7 @@ type WaitRow struct {
 	Origin     *OriginRef `json:"origin"` // where it waited; null when not reported
 }
 
-// Orders of [Waits] beside SortStart and SortDuration.
+// SortOwned is an order of [Waits] beside SortStart and SortDuration: most owned time first.
 const SortOwned = "owned"
 
 // WaitsParams are the parameters of [Waits].
