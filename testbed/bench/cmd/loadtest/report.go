@@ -100,7 +100,7 @@ func (r Result) Print(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "stax load test · %s · %s\n%s\n\n", r.Date, r.Machine, r.Options)
 	const format = "%-5s %-4s %5s  %-6s %-15s %-15s %-18s %9s %13s\n"
-	fmt.Fprintf(&b, format, "", "", "", "", "1000 spans / server CPU second", "", "", "RSS MB", "B/dispatch")
+	fmt.Fprintf(&b, "%-24s %-50s %9s %13s\n", "", "1000 spans per second of server CPU", "RSS MB", "B/dispatch")
 	fmt.Fprintf(&b, format, "shape", "via", "batch", "until", "peer", "stax", "stax/peer", "peer stax", "peer stax")
 	for _, m := range r.Rows {
 		m.print(&b, format)
