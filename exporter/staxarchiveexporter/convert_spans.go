@@ -351,7 +351,7 @@ func (q *request) originFromLinks(rs *runtimeState, span ptrace.Span, signal str
 		var o archive.Origin
 		kind, bad := "", false
 		for k, v := range link.Attributes().All() {
-			ok := true
+			var ok bool
 			if k == semconv.OriginKindKey {
 				kind, ok = strOf(v)
 			} else {

@@ -49,7 +49,7 @@ func (h host) GetExtensions() map[component.ID]component.Component {
 	if h.m == nil {
 		return nil
 	}
-	return map[component.ID]component.Component{component.MustNewID("staxquery"): ext{h.m}}
+	return map[component.ID]component.Component{component.MustNewID("staxquery"): ext(h)}
 }
 
 type ext struct{ m *recording.Manager }
@@ -532,7 +532,7 @@ func BenchmarkConvert(b *testing.B) {
 	require.NoError(b, err)
 	rec, err := m.Start(b.Context(), recording.StartOptions{})
 	require.NoError(b, err)
-	defer m.Shutdown(context.Background())
+	defer func() { require.NoError(b, m.Shutdown(context.WithoutCancel(b.Context()))) }()
 	const spans = 512
 	td := oneDispatch(rec.ID(), spans)
 	for _, sp := range td.ResourceSpans().At(0).ScopeSpans().At(0).Spans().All() {

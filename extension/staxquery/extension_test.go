@@ -82,7 +82,7 @@ type rig struct {
 // run starts an extension on a TCP port and a socket. change may alter its configuration.
 func run(t *testing.T, change func(*Config, *queryExtension)) *rig {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "staxq")
+	dir, err := os.MkdirTemp("", "staxq") //nolint:usetesting // t.TempDir is too long for a socket
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	cfg := createDefaultConfig().(*Config)
@@ -487,7 +487,7 @@ func TestLoadConfig(t *testing.T) {
 	assert.Equal(t, confignet.TransportTypeUnix, cfg.Server.NetAddr.Transport)
 
 	_, err = load("staxquery/unknown")
-	assert.ErrorContains(t, err, "directry")
+	require.ErrorContains(t, err, "directry")
 	_, err = load("staxquery/unknown_nested")
 	assert.ErrorContains(t, err, "cert_fil")
 }

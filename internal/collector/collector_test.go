@@ -46,7 +46,7 @@ func newManager(t *testing.T) *recording.Manager {
 // sockets returns two socket paths short enough for every system.
 func sockets(t *testing.T) (target, control string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "stax")
+	dir, err := os.MkdirTemp("", "stax") //nolint:usetesting // t.TempDir is too long for a socket
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return filepath.Join(dir, "t.sock"), filepath.Join(dir, "c.sock")
@@ -202,11 +202,13 @@ func TestStartSaysWhyInOneLine(t *testing.T) {
 	}{
 		"port taken": {
 			Options{HTTPEndpoint: busy.Addr().String(), ControlSocket: free},
-			[]string{"staxtarget", busy.Addr().String(), "address already in use"}, syscall.EADDRINUSE,
+			[]string{"staxtarget", busy.Addr().String(), "address already in use"},
+			syscall.EADDRINUSE,
 		},
 		"query port taken": {
 			Options{TargetSocket: target, QueryEndpoint: busy.Addr().String()},
-			[]string{"staxquery", busy.Addr().String(), "another program has this port"}, syscall.EADDRINUSE,
+			[]string{"staxquery", busy.Addr().String(), "another program has this port"},
+			syscall.EADDRINUSE,
 		},
 		"control socket in use": {
 			Options{TargetSocket: target, ControlSocket: control}, []string{"staxquery", control, "another process listens on it"}, syscall.EADDRINUSE,
@@ -222,31 +224,38 @@ func TestStartSaysWhyInOneLine(t *testing.T) {
 		},
 		"unknown key": {
 			Options{TargetSocket: target, ControlSocket: free, ExtraConfig: []string{"yaml:exporters::staxarchive::segment_row: 5"}},
-			[]string{"exporters::staxarchive", "unknown keys: segment_row"}, nil,
+			[]string{"exporters::staxarchive", "unknown keys: segment_row"},
+			nil,
 		},
 		"unknown key of the extension": {
 			Options{TargetSocket: target, ControlSocket: free, ExtraConfig: []string{"yaml:extensions::staxquery::directry: /x"}},
-			[]string{"extensions::staxquery", "unknown keys: directry"}, nil,
+			[]string{"extensions::staxquery", "unknown keys: directry"},
+			nil,
 		},
 		"unknown key of the receiver": {
 			Options{TargetSocket: target, ControlSocket: free, ExtraConfig: []string{"yaml:receivers::staxtarget::protocols::http::endpont: x"}},
-			[]string{"receivers::staxtarget", "endpont"}, nil,
+			[]string{"receivers::staxtarget", "endpont"},
+			nil,
 		},
 		"unknown component": {
 			Options{TargetSocket: target, ControlSocket: free, ExtraConfig: []string{"yaml:exporters: {kafka: {}}"}},
-			[]string{"exporters", "kafka"}, nil,
+			[]string{"exporters", "kafka"},
+			nil,
 		},
 		"invalid value": {
 			Options{TargetSocket: target, ControlSocket: free, ExtraConfig: []string{"yaml:exporters::staxarchive::segment_rows: -1"}},
-			[]string{"exporters::staxarchive", "segment_rows must be at least 1"}, nil,
+			[]string{"exporters::staxarchive", "segment_rows must be at least 1"},
+			nil,
 		},
 		"missing configuration file": {
 			Options{TargetSocket: target, ControlSocket: free, ExtraConfig: []string{"file:/does/not/exist.yaml"}},
-			[]string{"/does/not/exist.yaml", "no such file"}, nil,
+			[]string{"/does/not/exist.yaml", "no such file"},
+			nil,
 		},
 		"extension is missing": {
 			Options{TargetSocket: target, ControlSocket: free, ExtraConfig: []string{"yaml:exporters::staxarchive::query: staxquery/other"}},
-			[]string{"staxquery/other", "service::extensions"}, nil,
+			[]string{"staxquery/other", "service::extensions"},
+			nil,
 		},
 		"open to other machines": {
 			Options{TargetSocket: target, QueryEndpoint: "0.0.0.0:0"}, []string{"staxquery", "tls or auth"}, nil,
@@ -260,7 +269,7 @@ func TestStartSaysWhyInOneLine(t *testing.T) {
 			require.Error(t, err)
 			t.Log(err)
 			for _, w := range tt.want {
-				assert.ErrorContains(t, err, w)
+				require.ErrorContains(t, err, w)
 			}
 			assert.NotContains(t, err.Error(), "\n")
 			assert.Less(t, len(err.Error()), 400)

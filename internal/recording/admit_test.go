@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/stax-otel/stax/sdk/gate"
 )
@@ -34,7 +35,7 @@ func TestAdmitReasons(t *testing.T) {
 	assert.Equal(t, ReasonUnknownRecording, admit(named(peer(10, ownUser), "ffffffffffffffff")))
 
 	_, err := m.Stop(t.Context(), r.ID(), "test")
-	assert.NoError(t, err)
+	require.NoError(t, err)
 	assert.Equal(t, ReasonRecordingOver, admit(named(peer(10, ownUser), r.ID())))
 	assert.Equal(t, ReasonNoActiveRecording, admit(peer(10, ownUser)))
 }
@@ -78,7 +79,7 @@ func TestNewestRecordingOfAProcessWins(t *testing.T) {
 
 	next.ObserveFinal("a")
 	_, err := m.Stop(t.Context(), next.ID(), "test")
-	assert.NoError(t, err)
+	require.NoError(t, err)
 	req.Have = string(next.ID())
 	assert.Equal(t, string(old.ID()), ask(t, m, req, peer(10, ownUser)), "and the process comes back to the old one")
 	assert.False(t, old.Info().Runtimes[0].Final, "whose end is awaited again")

@@ -246,7 +246,7 @@ func TestPaths(t *testing.T) {
 	_, err = m.Start(t.Context(), StartOptions{Out: out})
 	require.ErrorIs(t, err, os.ErrExist)
 	_, err = m.Start(t.Context(), StartOptions{Out: filepath.Join(out, "no", "x.stax")})
-	assert.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorIs(t, err, os.ErrNotExist)
 	assert.ErrorContains(t, err, "make the directory first")
 }
 

@@ -25,7 +25,7 @@ func TestListen(t *testing.T) {
 
 	_, err = Listen(t.Context(), path)
 	require.ErrorIs(t, err, syscall.EADDRINUSE)
-	assert.ErrorContains(t, err, path)
+	require.ErrorContains(t, err, path)
 
 	require.NoError(t, l.Close())
 	_, err = os.Stat(path)
