@@ -105,7 +105,7 @@ func TestForeignSpans(t *testing.T) {
 			}
 		}
 		if name == "first request" {
-			require.Equal(t, 7, len(all), "the root of the segment is new")
+			require.Len(t, all, 7, "the root of the segment is new")
 			r := all[root]
 			assert.True(t, r.ParentSpanID().IsEmpty())
 			typ, _ := r.Attributes().Get(semconv.SpanTypeKey)
@@ -114,7 +114,7 @@ func TestForeignSpans(t *testing.T) {
 			assert.False(t, sequenced)
 			assert.Equal(t, "gpu queue", r.Name())
 		} else if _, ok := all[root]; ok {
-			require.Equal(t, 7, len(all), "unless the first segment is over")
+			require.Len(t, all, 7, "unless the first segment is over")
 		}
 
 		attr := func(id byte, key string) string {
@@ -271,7 +271,7 @@ func TestDerivedMetrics(t *testing.T) {
 	assert.Equal(t, map[string]any{semconv.LaneNameKey: "gpu queue", semconv.LaneKindKey: "gpu"},
 		point(derive.MetricDispatches, "{dispatch}").Attributes().AsRaw())
 	assert.EqualValues(t, 6, point(derive.MetricDispatches, "{dispatch}").IntValue())
-	assert.EqualValues(t, 6e6, point(derive.MetricDispatchTime, "ns").IntValue())
+	assert.EqualValues(t, 6_000_000, point(derive.MetricDispatchTime, "ns").IntValue())
 	read := point("stax.counter.gpu.bytes read", "By")
 	assert.EqualValues(t, 1200, read.IntValue())
 	assert.Equal(t, map[string]any{

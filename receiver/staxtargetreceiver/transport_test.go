@@ -10,8 +10,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -277,7 +279,7 @@ func TestOwnMetricsUnchanged(t *testing.T) {
 
 func socketDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "stax") // t.TempDir may be too long for a socket
+	dir, err := os.MkdirTemp("", "stax") //nolint:usetesting // the path of t.TempDir may be too long for a socket
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
@@ -546,8 +548,9 @@ func jsonOf(t *testing.T, td ptrace.Traces) string {
 
 // stalled is a next consumer that does not return until it is let go.
 type stalled struct {
-	entered chan struct{}
-	letGo   chan struct{}
+	entered  chan struct{}
+	letGo    chan struct{}
+	returned atomic.Bool
 }
 
 func (*stalled) Capabilities() consumer.Capabilities { return consumer.Capabilities{} }
@@ -555,6 +558,7 @@ func (*stalled) Capabilities() consumer.Capabilities { return consumer.Capabilit
 func (s *stalled) ConsumeTraces(context.Context, ptrace.Traces) error {
 	s.entered <- struct{}{}
 	<-s.letGo
+	s.returned.Store(true)
 	return nil
 }
 
@@ -565,7 +569,11 @@ func TestStalledConsumer(t *testing.T) {
 	fx := newFixture(t, withTraces(next))
 	acked := make(chan int)
 	body := protoTraces(t, oneSpan())
-	go func() { acked <- fx.do(http.MethodPost, pathTraces, typeProto, body).code }()
+	go func() {
+		code := fx.do(http.MethodPost, pathTraces, typeProto, body).code
+		assert.True(t, next.returned.Load(), "acknowledged before the next consumer returned")
+		acked <- code
+	}()
 	<-next.entered
 
 	assert.Equal(t, http.StatusOK, fx.do(http.MethodPost, pathLogs, typeProto, signalCases(t)[2].proto).code)
@@ -573,14 +581,11 @@ func TestStalledConsumer(t *testing.T) {
 	stopped := make(chan error)
 	go func() {
 		_, err := fx.manager.Stop(context.Background(), fx.rec.ID(), "test")
+		assert.True(t, next.returned.Load(), "the recording was closed under a request")
 		stopped <- err
 	}()
-	select {
-	case <-acked:
-		t.Error("acknowledged before the next consumer returned")
-	case <-stopped:
-		t.Error("the recording was closed under a request")
-	case <-time.After(20 * time.Millisecond):
+	for fx.rec.Info().State == recording.StateRecording {
+		runtime.Gosched()
 	}
 	close(next.letGo)
 	assert.Equal(t, http.StatusOK, <-acked)

@@ -69,7 +69,7 @@ func dump(t *testing.T, d *Deriver) map[string]float64 {
 	out := map[string]float64{}
 	for _, rm := range md.ResourceMetrics().All() {
 		for _, m := range rm.ScopeMetrics().At(0).Metrics().All() {
-			points := pmetric.NewNumberDataPointSlice()
+			var points pmetric.NumberDataPointSlice
 			if m.Type() == pmetric.MetricTypeGauge {
 				points = m.Gauge().DataPoints()
 			} else {
