@@ -330,8 +330,8 @@ func TestFullDiskAndAfter(t *testing.T) {
 		err := r.traces.ConsumeTraces(t.Context(), oneDispatch(rec.ID(), 1))
 		require.ErrorIs(t, err, syscall.ENOSPC)
 		assert.False(t, consumererror.IsPermanent(err), "the target may try again")
-		assert.ErrorContains(t, err, rec.Path())
-		assert.ErrorContains(t, err, "free some disk space")
+		require.ErrorContains(t, err, rec.Path())
+		require.ErrorContains(t, err, "free some disk space")
 	}
 	assert.Contains(t, rec.Info().Problem, "free some disk space")
 
@@ -354,7 +354,7 @@ func TestDiskFullAtTheEnd(t *testing.T) {
 	w.fail(syscall.ENOSPC)
 	in, err := r.m.Stop(t.Context(), rec.ID(), "test")
 	require.ErrorIs(t, err, syscall.ENOSPC)
-	assert.ErrorContains(t, err, rec.Path())
+	require.ErrorContains(t, err, rec.Path())
 	assert.Contains(t, in.Problem, rec.Path())
 	assert.True(t, w.closed)
 	assert.False(t, w.finished)
@@ -368,8 +368,8 @@ func TestRemovedDirectory(t *testing.T) {
 	r.e.now = func() time.Time { return clock.Add(2 * time.Second) }
 	err := r.traces.ConsumeTraces(t.Context(), oneDispatch(rec.ID(), 1))
 	require.ErrorIs(t, err, os.ErrNotExist)
-	assert.ErrorContains(t, err, rec.Path())
-	assert.ErrorContains(t, err, "stop the recording")
+	require.ErrorContains(t, err, rec.Path())
+	require.ErrorContains(t, err, "stop the recording")
 	assert.Contains(t, rec.Info().Problem, rec.Path())
 	_, err = r.m.Stop(t.Context(), rec.ID(), "test")
 	assert.Error(t, err)
@@ -523,7 +523,7 @@ func TestConfig(t *testing.T) {
 	} {
 		bad := createDefaultConfig().(*Config)
 		c(bad)
-		assert.ErrorContains(t, bad.Validate(), want)
+		require.ErrorContains(t, bad.Validate(), want)
 	}
 }
 

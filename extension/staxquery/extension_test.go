@@ -489,7 +489,7 @@ func TestLoadConfig(t *testing.T) {
 	_, err = load("staxquery/unknown")
 	require.ErrorContains(t, err, "directry")
 	_, err = load("staxquery/unknown_nested")
-	assert.ErrorContains(t, err, "cert_fil")
+	require.ErrorContains(t, err, "cert_fil")
 }
 
 func TestValidate(t *testing.T) {
@@ -510,7 +510,7 @@ func TestValidate(t *testing.T) {
 		cfg := createDefaultConfig().(*Config)
 		cfg.Directory = "/x"
 		change(cfg)
-		assert.ErrorContains(t, cfg.Validate(), want)
+		require.ErrorContains(t, cfg.Validate(), want)
 	}
 	cfg := createDefaultConfig().(*Config)
 	cfg.Directory = "/x"

@@ -143,7 +143,7 @@ func TestFromSocketToArchive(t *testing.T) {
 	}
 	assert.Equal(t, 3, n)
 	_, err = os.Stat(target)
-	assert.ErrorIs(t, err, os.ErrNotExist, "sockets go with the collector")
+	require.ErrorIs(t, err, os.ErrNotExist, "sockets go with the collector")
 }
 
 func TestOwnManagerFromConfig(t *testing.T) {
@@ -274,7 +274,7 @@ func TestStartSaysWhyInOneLine(t *testing.T) {
 			assert.NotContains(t, err.Error(), "\n")
 			assert.Less(t, len(err.Error()), 400)
 			if tt.is != nil {
-				assert.ErrorIs(t, err, tt.is)
+				require.ErrorIs(t, err, tt.is)
 			}
 		})
 	}
@@ -285,7 +285,7 @@ func TestStartIsBoundedByItsContext(t *testing.T) {
 	cancel()
 	target, control := sockets(t)
 	_, err := Start(ctx, Options{Directory: t.TempDir(), TargetSocket: target, ControlSocket: control})
-	assert.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, context.Canceled)
 }
 
 func TestConfigKeepsDollarSigns(t *testing.T) {

@@ -62,7 +62,7 @@ func TestGateHoldsUntilWait(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err = m.Gate(ctx, gate.Request{PID: 10, Wait: time.Hour}, peer(10, ownUser))
-		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
 	})
 }
 
@@ -75,7 +75,7 @@ func TestGateEndsPollsAtShutdown(t *testing.T) {
 		_, ok := <-answer
 		assert.True(t, ok)
 		_, err := m.Start(t.Context(), StartOptions{})
-		assert.ErrorIs(t, err, ErrShutdown)
+		require.ErrorIs(t, err, ErrShutdown)
 	})
 }
 

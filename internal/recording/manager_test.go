@@ -44,7 +44,7 @@ func TestLifeOfARecording(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "enough", again.StopReason)
 	_, err = m.Stop(t.Context(), "ffffffffffffffff", "")
-	assert.ErrorIs(t, err, ErrUnknownRecording)
+	require.ErrorIs(t, err, ErrUnknownRecording)
 }
 
 func TestStartFailsWithTheSink(t *testing.T) {
@@ -247,7 +247,7 @@ func TestPaths(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrExist)
 	_, err = m.Start(t.Context(), StartOptions{Out: filepath.Join(out, "no", "x.stax")})
 	require.ErrorIs(t, err, os.ErrNotExist)
-	assert.ErrorContains(t, err, "make the directory first")
+	require.ErrorContains(t, err, "make the directory first")
 }
 
 func TestStartRefusesBadOptions(t *testing.T) {

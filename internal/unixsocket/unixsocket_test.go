@@ -29,7 +29,7 @@ func TestListen(t *testing.T) {
 
 	require.NoError(t, l.Close())
 	_, err = os.Stat(path)
-	assert.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
 func TestListenReplacesStaleSocket(t *testing.T) {
