@@ -516,7 +516,7 @@ func TestValidate(t *testing.T) {
 	cfg.Directory = "/x"
 	cfg.Server.NetAddr.Endpoint = "0.0.0.0:4320"
 	cfg.Server.TLS = configoptional.Some(configtls.ServerConfig{})
-	assert.NoError(t, cfg.Validate())
+	require.NoError(t, cfg.Validate())
 	assert.Equal(t, component.MustNewType("staxquery"), NewFactory().Type())
 }
 
