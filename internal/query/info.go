@@ -102,7 +102,9 @@ func Info(ctx context.Context, r *archive.Reader) (Answer[InfoRow], error) {
 	row.CommandBuffers, row.Waits, row.CounterSamples = rows["command_buffers"], rows["waits"], rows["counter_samples"]
 	row.Losses = orEmpty(r.Losses())
 	a.Rows, a.Matched = append(a.Rows, row), 1
-	a.Hints = append(a.Hints, v.emptyHints(work.count)...)
+	if work.count == 0 {
+		a.Hints = append(a.Hints, v.emptyHints(0)...)
+	}
 	a.Coverage, err = v.coverage(ctx)
 	a.Coverage.Origins = origins
 	return a, err

@@ -25,6 +25,7 @@ func TestCorpus(t *testing.T) {
 	p := w.run("record", "--out", path, "--", program("corpus"), "-duration", "3s", "-truth", side)
 	require.Equal(t, 0, p.code(), "%s", p.err)
 	readable(t, "summary of record", p.out.String()+p.err.String())
+	assert.NotContains(t, p.err.String(), "no dispatch", "a hint for an empty recording")
 
 	tr := readTruth(t, side)
 	require.NotNil(t, tr.End)
