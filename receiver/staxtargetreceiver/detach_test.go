@@ -134,13 +134,44 @@ func TestForeignSpans(t *testing.T) {
 		assert.Equal(t, spanID(100).String(), attr(1, semconv.DetachedParentSpanIDKey))
 		assert.Empty(t, attr(3, semconv.DetachedParentSpanIDKey))
 		assert.Empty(t, attr(4, semconv.DetachedParentSpanIDKey))
-		require.Equal(t, 1, all[spanID(1)].Links().Len(), "the old parent can be followed")
-		assert.Equal(t, spanID(100), all[spanID(1)].Links().At(0).SpanID())
-		assert.Equal(t, traceID(1), all[spanID(1)].Links().At(0).TraceID())
+		assert.Zero(t, all[spanID(1)].Links().Len(), "its parent could be a command buffer that comes later")
 
 		want := foreignTrace().ResourceSpans().At(0).ScopeSpans().At(1)
 		assert.Equal(t, want, rs.ScopeSpans().At(1), "spans of no lane are unchanged")
 	}
+}
+
+// TestOldParentIsOrigin: in a lane without nesting, a parent elsewhere is the CPU span that queued the work, unless the span
+// names another.
+func TestOldParentIsOrigin(t *testing.T) {
+	fx := newFixture(t)
+	td, ss := laneTraces()
+	addSpan(ss, 1).SetParentSpanID(spanID(100))
+	named := addSpan(ss, 2)
+	named.SetParentSpanID(spanID(100))
+	named.Links().AppendEmpty().SetSpanID(spanID(200))
+	named.Links().At(0).SetTraceID(traceID(2))
+	addSpan(ss, 3)
+	fx.sendTraces(td)
+	spans := fx.traces.AllTraces()[0].ResourceSpans().At(0).ScopeSpans().At(0).Spans()
+	require.Equal(t, 1, spans.At(0).Links().Len())
+	l := spans.At(0).Links().At(0)
+	assert.Equal(t, spanID(100), l.SpanID())
+	assert.Equal(t, traceID(1), l.TraceID())
+	assert.Equal(t, map[string]any{semconv.OriginKindKey: semconv.OriginKindDispatch}, l.Attributes().AsRaw())
+	require.Equal(t, 1, spans.At(1).Links().Len())
+	assert.Equal(t, spanID(200), spans.At(1).Links().At(0).SpanID())
+	assert.Zero(t, spans.At(2).Links().Len())
+
+	fx.traces.Reset()
+	td, ss = laneTraces()
+	addSpan(ss, 4).Attributes().PutStr(semconv.SpanTypeKey, semconv.SpanTypeCommandBuffer)
+	fx.sendTraces(td)
+	td, ss = laneTraces()
+	addSpan(ss, 5).SetParentSpanID(spanID(99))
+	fx.sendTraces(td)
+	spans = fx.traces.AllTraces()[1].ResourceSpans().At(0).ScopeSpans().At(0).Spans()
+	assert.Zero(t, spans.At(0).Links().Len(), "the lane is known to have command buffers")
 }
 
 // TestOwnSpansUntouched: what stax's SDK sends passes as it is.

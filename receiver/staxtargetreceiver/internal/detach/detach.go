@@ -7,7 +7,10 @@
 //
 //	trace id   = hash of recording, runtime, lane and segment
 //	parent     = the span's parent when that is a span of the same lane in the same request, else the segment's root
-//	old parent = attributes stax.detached.*, and a span link
+//	old parent = attributes stax.detached.*, and a span link when it is surely the CPU span that queued the work
+//
+// It is when the span has no link of its own that says so, and the lane has no spans below each other: there, a parent that is
+// not in the request may be a command buffer that comes later.
 //
 // Span ids never change. Spans of stax's own SDK come with final ids and are not touched: they are recognised by their
 // segment id and by what it promises, see [Breaks].
@@ -49,13 +52,14 @@ type Segmenter struct {
 	lanes map[Key]*segment
 }
 
-// segment is one lane trace. rooted says that its root has been sent.
+// segment is one lane trace.
 type segment struct {
 	trace  pcommon.TraceID
 	root   pcommon.SpanID
 	begin  time.Time
 	spans  int
-	rooted bool
+	rooted bool // its root has been sent
+	nested bool // the lane has spans below each other, here or in an earlier segment
 }
 
 // NewSegmenter returns a Segmenter that tells the age of segments by now.
@@ -84,6 +88,7 @@ func (sg *Segmenter) Move(key Key, lane validate.Lane, rs ptrace.ResourceSpans, 
 	spans := ss.Spans()
 	parents := blockParents(spans)
 	tops := topmost(parents)
+	nested, flat := hasNesting(spans, parents), true
 	chunks := make([]*segment, spans.Len())
 	var order []*segment
 	var fresh []bool
@@ -104,6 +109,8 @@ func (sg *Segmenter) Move(key Key, lane validate.Lane, rs ptrace.ResourceSpans, 
 			}
 		}
 		seg.spans++
+		seg.nested = seg.nested || nested
+		flat = flat && !seg.nested
 		chunks[i] = seg
 		moved++
 	}
@@ -111,7 +118,7 @@ func (sg *Segmenter) Move(key Key, lane validate.Lane, rs ptrace.ResourceSpans, 
 
 	for i, s := range spans.All() {
 		if seg := chunks[i]; seg != nil {
-			move(s, seg, parents[i] >= 0)
+			move(s, seg, parents[i] >= 0, flat)
 		}
 	}
 	dsts := make([]ptrace.ScopeSpans, len(order))
@@ -166,7 +173,7 @@ func (sg *Segmenter) take(key Key) *segment {
 		n = seg.begin.UnixNano() + 1
 		now = time.Unix(0, n)
 	}
-	next := &segment{begin: now}
+	next := &segment{begin: now, nested: seg != nil && seg.nested}
 	h := sha256.New()
 	for _, part := range [...]string{key.Recording, key.Runtime, key.Lane} {
 		_, _ = h.Write([]byte(part))
@@ -197,21 +204,50 @@ func (sg *Segmenter) forget(now time.Time) {
 	}
 }
 
-// move gives one span its place in the segment.
-func move(s ptrace.Span, seg *segment, keepParent bool) {
+// move gives one span its place in the segment. cpuParent says that a parent elsewhere is a CPU span.
+func move(s ptrace.Span, seg *segment, keepParent, cpuParent bool) {
 	attrs := s.Attributes()
 	oldTrace, oldParent := s.TraceID(), s.ParentSpanID()
 	attrs.PutStr(semconv.DetachedTraceIDKey, hex.EncodeToString(oldTrace[:]))
 	if !keepParent {
 		if !oldParent.IsEmpty() {
 			attrs.PutStr(semconv.DetachedParentSpanIDKey, hex.EncodeToString(oldParent[:]))
-			l := s.Links().AppendEmpty()
-			l.SetTraceID(oldTrace)
-			l.SetSpanID(oldParent)
+			if cpuParent && !hasOrigin(s) {
+				l := s.Links().AppendEmpty()
+				l.SetTraceID(oldTrace)
+				l.SetSpanID(oldParent)
+				l.Attributes().PutStr(semconv.OriginKindKey, semconv.OriginKindDispatch)
+			}
 		}
 		s.SetParentSpanID(seg.root)
 	}
 	s.SetTraceID(seg.trace)
+}
+
+// hasOrigin reports whether the span says itself which CPU span queued it.
+func hasOrigin(s ptrace.Span) bool {
+	if _, ok := s.Attributes().Get(semconv.OriginSpanIDKey); ok {
+		return true
+	}
+	for _, l := range s.Links().All() {
+		if kind, ok := l.Attributes().Get(semconv.OriginKindKey); !ok || kind.Str() == semconv.OriginKindDispatch {
+			return true
+		}
+	}
+	return false
+}
+
+// hasNesting reports whether spans are, or may be, below each other.
+func hasNesting(spans ptrace.SpanSlice, parents []int) bool {
+	for i, s := range spans.All() {
+		if parents[i] >= 0 {
+			return true
+		}
+		if v, ok := s.Attributes().Get(semconv.SpanTypeKey); ok && v.Str() == semconv.SpanTypeCommandBuffer {
+			return true
+		}
+	}
+	return false
 }
 
 // writeRoot makes the segment's root: a container for viewers, without a sequence number.
