@@ -13,10 +13,6 @@ import (
 	"time"
 )
 
-// MaxPath is the longest path, in bytes, that every system stax runs on can bind. (Linux takes 107 bytes and a zero; macOS
-// takes 103.)
-const MaxPath = 107
-
 // Listen listens on a unix socket that only this user can connect to. Its directory is made if it is missing. A socket that
 // nobody listens on any more is replaced; one that is in use, and anything that is no socket, is not. Closing the listener
 // removes the socket.
@@ -25,7 +21,7 @@ func Listen(ctx context.Context, path string) (net.Listener, error) {
 		return nil, errors.New("unix socket: the path is empty")
 	}
 	if len(path) > MaxPath {
-		return nil, fmt.Errorf("unix socket %s: the path has %d bytes and may have %d; use a shorter directory", path, len(path), MaxPath)
+		return nil, fmt.Errorf("unix socket %s: the path has %d bytes and may have %d: use a shorter directory", path, len(path), MaxPath)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("unix socket %s: make its directory: %w", path, err)

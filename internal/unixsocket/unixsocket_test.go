@@ -52,7 +52,7 @@ func TestListenRefuses(t *testing.T) {
 
 	for name, tt := range map[string]struct{ path, want string }{
 		"empty":     {"", "empty"},
-		"too long":  {filepath.Join(dir, strings.Repeat("x", 108)), "may have 107"},
+		"too long":  {filepath.Join(dir, strings.Repeat("x", MaxPath)), "use a shorter directory"},
 		"a file":    {file, "not a socket"},
 		"not a dir": {filepath.Join(file, "a.sock"), "make its directory"},
 	} {

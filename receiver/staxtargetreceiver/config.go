@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/stax-otel/stax/internal/unixsocket"
+
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/config/configgrpc"
 	"go.opentelemetry.io/collector/config/confighttp"
@@ -82,9 +84,9 @@ func checkEndpoint(protocol string, a confignet.AddrConfig, tls, auth bool) erro
 		switch {
 		case !filepath.IsAbs(a.Endpoint):
 			return fmt.Errorf("protocols::%s::endpoint %q must be an absolute path with transport: unix", protocol, a.Endpoint)
-		case len(a.Endpoint) > maxSocketPath:
+		case len(a.Endpoint) > unixsocket.MaxPath:
 			return fmt.Errorf("protocols::%s::endpoint %q has %d bytes; the path of a unix socket can have %d: use a shorter directory",
-				protocol, a.Endpoint, len(a.Endpoint), maxSocketPath)
+				protocol, a.Endpoint, len(a.Endpoint), unixsocket.MaxPath)
 		case tls:
 			return fmt.Errorf("protocols::%s::tls is not used on a unix socket, which is private to its user: remove it", protocol)
 		}

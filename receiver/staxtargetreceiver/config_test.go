@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stax-otel/stax/internal/unixsocket"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/component"
@@ -78,10 +80,10 @@ func TestConfigErrors(t *testing.T) {
 		{"relative socket", http(map[string]any{"transport": "unix", "endpoint": "stax.sock"}), "must be an absolute path"},
 		{"default endpoint as socket", http(map[string]any{"transport": "unix"}), "must be an absolute path"},
 		{
-			"long socket", http(map[string]any{"transport": "unix", "endpoint": "/" + strings.Repeat("x", maxSocketPath)}),
+			"long socket", http(map[string]any{"transport": "unix", "endpoint": "/" + strings.Repeat("x", unixsocket.MaxPath)}),
 			"use a shorter directory",
 		},
-		{"longest socket", http(map[string]any{"transport": "unix", "endpoint": "/" + strings.Repeat("x", maxSocketPath-1)}), ""},
+		{"longest socket", http(map[string]any{"transport": "unix", "endpoint": "/" + strings.Repeat("x", unixsocket.MaxPath-1)}), ""},
 		{"tls on a socket", grpc(map[string]any{"transport": "unix", "endpoint": "/x", "tls": map[string]any{
 			"cert_file": "c", "key_file": "k",
 		}}), "protocols::grpc::tls"},

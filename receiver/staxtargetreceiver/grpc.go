@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/stax-otel/stax/internal/unixsocket"
+
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/config/configgrpc"
 	"go.opentelemetry.io/collector/config/confignet"
@@ -46,7 +48,7 @@ func (r *targetReceiver) startGRPC(ctx context.Context, host component.Host, cfg
 	}
 	var l net.Listener
 	if unix {
-		l, err = listenUnix(ctx, cfg.NetAddr.Endpoint)
+		l, err = unixsocket.Listen(ctx, cfg.NetAddr.Endpoint)
 	} else {
 		l, err = cfg.NetAddr.Listen(ctx)
 	}

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stax-otel/stax/internal/unixsocket"
+
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/config/confighttp"
 	"go.opentelemetry.io/collector/config/confignet"
@@ -52,7 +54,7 @@ func (r *targetReceiver) startHTTP(ctx context.Context, host component.Host, cfg
 	srv.RegisterOnShutdown(r.unused.close)
 	var l net.Listener
 	if cfg.NetAddr.Transport == confignet.TransportTypeUnix {
-		l, err = listenUnix(ctx, cfg.NetAddr.Endpoint)
+		l, err = unixsocket.Listen(ctx, cfg.NetAddr.Endpoint)
 	} else {
 		l, err = cfg.ToListener(ctx)
 	}
