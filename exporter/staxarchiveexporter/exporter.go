@@ -378,7 +378,7 @@ func (e *archiveExporter) explain(path string, err error) error {
 	hint := ""
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		hint = ": free some disk space, the recording continues by itself"
+		hint = ": free some disk space"
 	case errors.Is(err, fs.ErrNotExist):
 		hint = ": the archive was removed or moved, stop the recording and start a new one"
 	case errors.Is(err, fs.ErrPermission):

@@ -222,12 +222,12 @@ func (v *view) emptyHints(dispatches int64, filters ...string) []Hint {
 		}}
 	case len(v.lanes) == 0:
 		return []Hint{{
-			"no_lane", fmt.Sprintf("%d processes reported, but none has a lane.", len(v.runtimes)),
+			"no_lane", count(int64(len(v.runtimes)), "process reported, but it has no lane.", "processes reported, but none has a lane."),
 			"Make one in the target with sdk.NewLane and report work on it; stax diagnose says what arrived.",
 		}}
 	case dispatches == 0 || len(given) == 0:
 		return []Hint{{
-			"no_dispatch", fmt.Sprintf("%d lanes are registered, but no dispatch was reported on them.", len(v.lanes)),
+			"no_dispatch", count(int64(len(v.lanes)), "lane is registered, but no dispatch was reported on it.", "lanes are registered, but no dispatch was reported on them."),
 			"Check that the target reports while the gate is on (sdk.ReportingActive); run: stax diagnose",
 		}}
 	}
