@@ -146,6 +146,8 @@ func Dispatches(ctx context.Context, r *archive.Reader, p DispatchesParams) (Ans
 	lanes, name, shader := v.laneFilter(p.Lane), newPattern(p.Name), newPattern(p.Shader)
 	origins := newOriginCoverage()
 	matched := 0
+	var last DispatchRow // of the best rows so far
+	full := false
 	err = v.attributed(ctx, func(d *archive.Dispatch, c *archive.Certificate, l *archive.Link) {
 		origins.add(d, l)
 		if !lanes.match(v.lane(d.Runtime, d.Lane)) || !name.match(d.Name) || !shader.match(string(d.Shader)) ||
@@ -153,10 +155,14 @@ func Dispatches(ctx context.Context, r *archive.Reader, p DispatchesParams) (Ans
 			return
 		}
 		matched++
+		if full && behind(d, &last, p.Sort) {
+			return // most of a long recording ends here
+		}
 		a.Rows = append(a.Rows, v.dispatchRow(d, c, l))
 		if p.Limit > 0 && len(a.Rows) >= 4*p.Limit+1024 {
 			slices.SortFunc(a.Rows, order)
 			a.Rows = cut(a.Rows, p.Limit)
+			full, last = true, a.Rows[p.Limit-1]
 		}
 	}, "name", "shader", "status_message")
 	if err != nil {
@@ -175,6 +181,18 @@ func Dispatches(ctx context.Context, r *archive.Reader, p DispatchesParams) (Ans
 	a.Coverage, err = v.coverage(ctx)
 	a.Coverage.Origins = origins
 	return a, err
+}
+
+// behind reports whether a dispatch comes after a row for certain.
+func behind(d *archive.Dispatch, row *DispatchRow, sort string) bool {
+	if sort != SortDuration {
+		return d.StartNanos > row.StartNanos
+	}
+	n, ok := durationOf(d.StartNanos, d.EndNanos)
+	if !ok {
+		n = -1
+	}
+	return n < row.length()
 }
 
 func (d *DispatchRow) length() int64 {

@@ -70,7 +70,7 @@ func TestLanesAndTopAreExact(t *testing.T) {
 	b := &archive.Batch{Runtimes: []archive.Runtime{{ID: "a", PID: 10}, {ID: "b", PID: 11}}}
 	byLane := map[string][]archive.Dispatch{}
 	byName := map[string][]archive.Dispatch{}
-	for i := range 20_000 {
+	for i := range 4_000 {
 		d := archive.Dispatch{
 			Runtime: archive.RuntimeID([]string{"a", "b"}[rng.IntN(2)]), Lane: archive.LaneID(fmt.Sprint("lane", rng.IntN(3))),
 			ID: archive.DispatchID(rng.Uint64() | 1), Name: fmt.Sprint("name", rng.IntN(40)*rng.IntN(4)),
@@ -129,6 +129,30 @@ func TestSelectNth(t *testing.T) {
 			for i := range w {
 				require.True(t, i < k && w[i] <= w[k] || i >= k && w[i] >= w[k], "n %d k %d: not a partition", n, k)
 			}
+		}
+	}
+}
+
+// TestDispatchesLimit compares the first rows with those of the whole answer.
+func TestDispatchesLimit(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	b := &archive.Batch{}
+	for i := range 5000 {
+		start := 1 + rng.Int64N(2000)
+		b.Dispatches = append(b.Dispatches, archive.Dispatch{
+			Runtime: "a", Lane: "l", ID: archive.DispatchID(i + 1), StartNanos: start, EndNanos: start + rng.Int64N(100) - 5,
+		})
+	}
+	r := makeArchive(t, true, b)
+	for _, sort := range []string{SortStart, SortDuration} {
+		all, err := Dispatches(t.Context(), r, DispatchesParams{Sort: sort})
+		require.NoError(t, err)
+		require.Len(t, all.Rows, len(b.Dispatches))
+		for _, limit := range []int{1, 7, 300} {
+			some, err := Dispatches(t.Context(), r, DispatchesParams{Sort: sort, Limit: limit})
+			require.NoError(t, err)
+			assert.Equal(t, all.Rows[:limit], some.Rows, "sort %s limit %d", sort, limit)
+			assert.Equal(t, all.Matched, some.Matched)
 		}
 	}
 }

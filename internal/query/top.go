@@ -63,7 +63,7 @@ func Top(ctx context.Context, r *archive.Reader, p TopParams) (Answer[TopRow], e
 	type laneAcc struct {
 		lane   *lane
 		wanted bool
-		names  map[string]*acc
+		names  nameCache[acc]
 	}
 	lanes := v.laneFilter(p.Lane)
 	pat := newPattern(p.Name)
@@ -82,17 +82,13 @@ func Top(ctx context.Context, r *archive.Reader, p TopParams) (Answer[TopRow], e
 			}
 			la := accs[l.index]
 			if la == nil {
-				la = &laneAcc{lane: l, wanted: lanes.match(l), names: map[string]*acc{}}
+				la = &laneAcc{lane: l, wanted: lanes.match(l)}
 				accs[l.index] = la
 			}
 			if !la.wanted {
 				continue
 			}
-			s := la.names[d.Name]
-			if s == nil {
-				s = &acc{}
-				la.names[d.Name] = s
-			}
+			s := la.names.at(d.Name)
 			if d.Faulted {
 				s.faulted++
 			}
@@ -103,7 +99,7 @@ func Top(ctx context.Context, r *archive.Reader, p TopParams) (Answer[TopRow], e
 		if la == nil {
 			continue
 		}
-		for name, s := range la.names {
+		for name, s := range la.names.all {
 			if !pat.match(name) {
 				continue
 			}

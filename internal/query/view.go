@@ -19,7 +19,7 @@ type view struct {
 	order    []archive.RuntimeID // in the order seen
 	lanes    []*lane
 	laneOf   map[laneKey]*lane
-	lastLane *lane
+	recent   [64]*lane // by address of the id, see nameCache
 	stacks   map[stackKey][]archive.StackFrame
 	ev       *evidence
 }
@@ -82,7 +82,8 @@ func load(ctx context.Context, r *archive.Reader) (*view, error) {
 
 // lane finds the lane, or makes one that nobody registered: data is never left out for want of a registration.
 func (v *view) lane(rt archive.RuntimeID, id archive.LaneID) *lane {
-	if l := v.lastLane; l != nil && l.ID == id && l.Runtime == rt {
+	recent := &v.recent[(slotOf(string(id))^slotOf(string(rt)))%uintptr(len(v.recent))]
+	if l := *recent; l != nil && l.ID == id && l.Runtime == rt {
 		return l
 	}
 	key := laneKey{rt, id}
@@ -95,7 +96,7 @@ func (v *view) lane(rt archive.RuntimeID, id archive.LaneID) *lane {
 		v.laneOf[key] = l
 		v.lanes = append(v.lanes, l)
 	}
-	v.lastLane = l
+	*recent = l
 	return l
 }
 

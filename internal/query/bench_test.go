@@ -1,0 +1,73 @@
+package query
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/stax-otel/stax/archive"
+	"github.com/stax-otel/stax/internal/origin"
+)
+
+// benchArchive writes a finished archive with n dispatches of 200 names on 4 lanes, one wait for each hundred.
+func benchArchive(b *testing.B, n int) *archive.Reader {
+	b.Helper()
+	dir := filepath.Join(b.TempDir(), "b.stax")
+	w, err := archive.Create(dir, archive.RecordingInfo{ID: "b", StartedNanos: 1}, archive.WriterOptions{})
+	require.NoError(b, err)
+	rng := rand.New(rand.NewPCG(1, 2))
+	batch := &archive.Batch{Runtimes: []archive.Runtime{{ID: "r", PID: 1, Sequenced: true}}}
+	for i := range 4 {
+		batch.Lanes = append(batch.Lanes, archive.Lane{Runtime: "r", ID: archive.LaneID(fmt.Sprint(i)), Name: fmt.Sprint("lane ", i), PseudoTID: pseudoThreads + uint32(i)})
+	}
+	names := make([]string, 200)
+	for i := range names {
+		names[i] = fmt.Sprint("kernel_", i)
+	}
+	for i := range n {
+		start := int64(1_000_000_000 + i*1000)
+		batch.Dispatches = append(batch.Dispatches, archive.Dispatch{
+			Runtime: "r", Lane: batch.Lanes[i%4].ID, ID: archive.DispatchID(rng.Uint64() | 1), Name: names[int(rng.ExpFloat64()*20)%200],
+			StartNanos: start, EndNanos: start + int64(rng.ExpFloat64()*5000),
+			Origin: archive.Origin{ThreadID: int64(100 + i%8), TimeNanos: start - 500, Stack: archive.StackID(1 + i%50)},
+			Seq:    archive.Seq{Shard: uint32(i % 8), N: uint64(i/8 + 1)},
+		})
+		if i%100 == 99 {
+			d := batch.Dispatches[len(batch.Dispatches)-1]
+			batch.Waits = append(batch.Waits, archive.Wait{
+				Runtime: "r", ID: archive.WaitID(i), BeginNanos: start - 100, EndNanos: d.EndNanos + 100,
+				Origin: archive.Origin{ThreadID: 100, TimeNanos: start - 100}, Seq: archive.Seq{Shard: 9, N: uint64(i/100 + 1)},
+			})
+			batch.Awaits = append(batch.Awaits, archive.Await{Runtime: "r", Wait: archive.WaitID(i), Kind: archive.AwaitDispatch, Ref: uint64(d.ID)})
+		}
+		if len(batch.Dispatches) == 4096 || i == n-1 {
+			require.NoError(b, w.Append(batch))
+			lanes := batch.Lanes
+			batch = &archive.Batch{Lanes: lanes}
+		}
+	}
+	require.NoError(b, w.Finish(b.Context(), nil, nil))
+	require.NoError(b, origin.DeriveInto(b.Context(), dir))
+	r, err := archive.Open(dir, archive.ReaderOptions{})
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, r.Close()) })
+	return r
+}
+
+func BenchmarkQueries(b *testing.B) {
+	const n = 1_000_000
+	r := benchArchive(b, n)
+	for _, q := range []string{"lanes", "top", "dispatches", "origins", "threads", "waits", "flame", "info", "diagnose", "audit"} {
+		b.Run(q, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_, err := Run(b.Context(), r, q, nil)
+				require.NoError(b, err)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/dispatch")
+		})
+	}
+}
