@@ -37,6 +37,14 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// stride is the step through an exhaustive test: 1, or n where a sample has to do (-short, -race).
+func stride(n int) int {
+	if testing.Short() || raceEnabled {
+		return n
+	}
+	return 1
+}
+
 // fixedNow is a clock that advances a second at each reading.
 func fixedNow() func() time.Time {
 	t := time.Unix(1_790_000_000, 0)

@@ -210,7 +210,7 @@ func (f faultFile) Sync() error {
 // after the archive is resumed and finished.
 func TestEveryCrashPoint(t *testing.T) {
 	points := 0
-	for ; ; points++ {
+	for ; ; points += stride(23) {
 		if crashAt(t, points) {
 			break
 		}
@@ -276,7 +276,7 @@ func crashAt(t *testing.T, point int) (finished bool) {
 
 // TestAnyFailedOperationIsSurvived fails one file operation only, as a full disk does, and goes on.
 func TestAnyFailedOperationIsSurvived(t *testing.T) {
-	for point := 0; point < 200; point++ {
+	for point := 0; point < 200; point += 2 * stride(11) {
 		dir := filepath.Join(t.TempDir(), "a.stax")
 		files := &faultFiles{left: 1 << 30, err: syscall.ENOSPC, halves: true, revive: true}
 		o := manualOptions()

@@ -29,7 +29,7 @@ func TestLogTornAtEveryOffset(t *testing.T) {
 	dir, log, ends := unfinished(t)
 	whole, err := os.ReadFile(log)
 	require.NoError(t, err)
-	for cut := range whole {
+	for cut := 0; cut < len(whole); cut += stride(7) {
 		require.NoError(t, os.WriteFile(log, whole[:cut], 0o644))
 		want := uint64(0)
 		clean := false
@@ -74,7 +74,7 @@ func TestFlippedBits(t *testing.T) {
 			want := numbered(1, 15).Dispatches
 			damaged := bytes.Clone(whole)
 			silent := 0
-			for i := range whole {
+			for i := 0; i < len(whole); i += stride(17) {
 				damaged[i] ^= 1 << (i % 8)
 				require.NoError(t, os.WriteFile(path, damaged, 0o644))
 				damaged[i] = whole[i]

@@ -189,10 +189,13 @@ func (w *tableWriter) endGroup() error {
 	return nil
 }
 
+// noValues is empty but has memory behind it: the library computes an address in it.
+var noValues = make([]parquet.Value, 1)[:0]
+
 func (w *tableWriter) writeColumn(r rowsRef, i int) error {
 	c, out, buffer := &w.table.columns[i], w.columns[i], &w.buffers[i]
 	if buffer.dict == nil && buffer.plain == nil {
-		if _, err := out.WriteRowValues(nil); err != nil { // makes the buffer
+		if _, err := out.WriteRowValues(noValues); err != nil { // makes the buffer
 			return err
 		}
 	}
@@ -200,12 +203,12 @@ func (w *tableWriter) writeColumn(r rowsRef, i int) error {
 		before := d.added
 		d.write(r, c)
 		w.weight += d.added - before
-		_, err := out.WriteRowValues(nil) // ends the page when it is full
+		_, err := out.WriteRowValues(noValues) // ends the page when it is full
 		return err
 	}
 	if done, err := writePlain(buffer.plain, r, c, &w.words); done || err != nil {
 		if err == nil {
-			_, err = out.WriteRowValues(nil)
+			_, err = out.WriteRowValues(noValues)
 		}
 		return err
 	}
