@@ -2,8 +2,6 @@ package guides
 
 import (
 	"context"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -47,23 +45,7 @@ func waitForMuch(ctx context.Context, waitName sdk.Name, buffer sdk.CommandBuffe
 
 // TestContainmentGuide keeps the guide's code equal to the code above, which compiles and runs.
 func TestContainmentGuide(t *testing.T) {
-	guide, err := os.ReadFile("containment.md")
-	require.NoError(t, err)
-	source, err := os.ReadFile("containment_test.go")
-	require.NoError(t, err)
-	blocks := strings.Split(string(guide), "```go\n")[1:]
-	require.Len(t, blocks, 3)
-	for _, b := range blocks {
-		code, _, _ := strings.Cut(b, "```")
-		var want strings.Builder
-		for line := range strings.Lines(code) {
-			if line != "\n" {
-				want.WriteByte('\t')
-			}
-			want.WriteString(line)
-		}
-		require.Contains(t, string(source), want.String())
-	}
+	requireSameCode(t, "containment.md", "containment_test.go", 3)
 
 	lane := sdk.NewLane("guide", sdk.LaneGeneric)
 	name, id := sdk.NewName("work"), sdk.DispatchID(0)
