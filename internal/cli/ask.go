@@ -51,6 +51,7 @@ func (q question[A]) build(a *app) *cobra.Command {
 	cmd := q.cmd
 	cmd.Use += " [ARCHIVE]"
 	cmd.Args = args(cobra.MaximumNArgs(1))
+	cmd.ValidArgsFunction = completeArchives
 	asJSON := cmd.Flags().Bool("json", false, "print one JSON object: schema, rows, coverage, hints")
 	cmd.RunE = func(cmd *cobra.Command, given []string) (err error) {
 		v := url.Values{}

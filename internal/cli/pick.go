@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/stax-otel/stax/archive"
 )
 
@@ -70,6 +72,25 @@ func findArchive(given string) (string, error) {
 		return "", fmt.Errorf("%s is a file, and an archive is a directory with a manifest.json", given)
 	}
 	return "", fmt.Errorf("%s is no archive: it has no manifest.json", given)
+}
+
+// completeArchives completes the names of recordings; paths complete as files.
+func completeArchives(_ *cobra.Command, given []string, begin string) ([]string, cobra.ShellCompDirective) {
+	dir, err := recordingsDir()
+	if err != nil || len(given) > 0 || strings.ContainsRune(begin, os.PathSeparator) {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	var names []string
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), archiveSuffix); ok && strings.HasPrefix(name, begin) {
+			names = append(names, name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveDefault
 }
 
 // openArchive picks and opens an archive.

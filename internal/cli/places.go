@@ -24,7 +24,7 @@ func recordingsDir() (string, error) {
 			base = filepath.Join(home, ".local", "share", "stax")
 		}
 	}
-	return filepath.Join(base, "recordings"), nil
+	return filepath.Abs(filepath.Join(base, "recordings"))
 }
 
 // runtimeDir is where sockets live: $XDG_RUNTIME_DIR/stax, else stax-UID below the system's temporary directory.

@@ -310,8 +310,7 @@ func (v *view) auditReasons(b *books) []Reason {
 		case !beat:
 			add("no_heartbeat", id, "process %d never said how much it made.", rt.PID)
 		case !b.beats.last[id].final:
-			add("no_final_heartbeat", id, "process %d ended without a final heartbeat: it exited without Shutdown or was killed, "+
-				"and up to one flush interval may be missing.", rt.PID)
+			add("no_final_heartbeat", id, "process %d %s", rt.PID, v.noLastWord())
 		}
 	}
 	for _, x := range b.rows {
@@ -333,6 +332,17 @@ func (v *view) auditReasons(b *books) []Reason {
 		}
 	}
 	return out
+}
+
+// noLastWord says what follows from a missing final heartbeat.
+func (v *view) noLastWord() string {
+	switch v.state() {
+	case StateLive:
+		return "has not said that it is done: its last records may be under way."
+	case StateCrashed:
+		return "had not said that it was done when the recorder ended: its last records may be missing."
+	}
+	return "exited without Shutdown or was killed: up to one flush interval may be missing."
 }
 
 // count renders a number with the right form of its noun.

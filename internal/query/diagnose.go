@@ -231,9 +231,11 @@ func (v *view) diagnoseTarget(f *findings, b *books) {
 			f.add(SeverityWarn, topicTarget, "unsequenced", numbers{"pid": rt.PID}, "Use the stax SDK, or set stax.seq on every span",
 				"Process %d numbers nothing, so losses cannot show.", rt.PID)
 		case v.state() != StateLive && !b.beats.last[id].final:
-			f.add(SeverityWarn, topicTarget, "no_final_heartbeat", numbers{"pid": rt.PID},
-				"Call sdk.Shutdown before the process exits",
-				"Process %d exited without Shutdown or was killed: up to one flush interval may be missing.", rt.PID)
+			hint := "Call sdk.Shutdown before the process exits"
+			if v.state() == StateCrashed {
+				hint = ""
+			}
+			f.add(SeverityWarn, topicTarget, "no_final_heartbeat", numbers{"pid": rt.PID}, hint, "Process %d %s", rt.PID, v.noLastWord())
 		}
 	}
 }
