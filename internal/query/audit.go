@@ -270,7 +270,7 @@ func (x *AuditRow) close() {
 		return cmp.Or(cmp.Compare(a.Stage, b.Stage), cmp.Compare(a.Reason, b.Reason))
 	})
 	// A sender that gives up cannot know whether the batch arrived: only that kind of drop may be counted too much.
-	x.unexplained = x.Overcounted > x.giveUpsAtSDK
+	x.unexplained = x.Heartbeat && x.Overcounted > x.giveUpsAtSDK
 	switch {
 	case x.Unaccounted > 0 || x.unexplained || !x.Heartbeat || !x.Final:
 		x.Verdict = VerdictUnproven
