@@ -47,32 +47,48 @@ func newDispatchesCmd(a *app) *cobra.Command {
 
 func renderDispatches(k *asked, answer query.Answer[query.DispatchRow]) error {
 	t := &table{columns: []column{
-		text("DISPATCH", 0), num("START"), num("DURATION"), text("LANE", 8), text("NAME", 10), text("CLASS", 0), text("QUEUED BY", 14),
+		text("DISPATCH", 0), num("START"), num("DURATION"), text("LANE", 8), text("NAME", 10), text("CLASS", 0), text("FLAGS", 0), text("QUEUED BY", 14),
 	}}
-	queued := false
+	flags, queued := false, false
 	for _, r := range answer.Rows {
 		by := ""
 		if o := r.Origin; o != nil {
 			by = cmp.Or(tightSite(o.Function, o.Line), "thread "+formatTID(o.ThreadID))
 			queued = true
 		}
+		flags = flags || len(r.Flags) > 0
 		t.add(r.ID.String(), formatOffset(r.StartNanos, k.info.StartedNanos), formatDurationOf(r.DurationNanos), r.Lane, r.Name,
-			strings.Join(append([]string{r.Class}, r.Flags...), ", "), by)
+			r.Class, flagLetters(r.Flags), by)
 	}
 	if len(answer.Rows) == 0 {
 		k.footer(answer.Coverage, answer.Hints)
 		return nil
 	}
+	legend := []string{legendClass}
+	if flags {
+		legend = append(legend, "Flags: F faulted, T waited for by another thread than queued it, S by a different stack.")
+	} else {
+		t.drop("FLAGS")
+	}
 	if err := k.table(t); err != nil {
 		return err
 	}
 	k.cutNote(len(answer.Rows), answer.Matched, "dispatches")
-	legend := []string{legendClass}
 	if queued {
 		legend = append(legend, legendQueued)
 	}
 	k.footer(answer.Coverage, answer.Hints, legend...)
 	return nil
+}
+
+// flagLetters shortens the flags of a dispatch.
+func flagLetters(flags []string) string {
+	letters := map[string]string{"faulted": "F", "cross_thread": "T", "different_stack": "S"}
+	s := ""
+	for _, f := range flags {
+		s += cmp.Or(letters[f], f)
+	}
+	return s
 }
 
 // renderDispatch prints a sheet with everything about a dispatch.
