@@ -22,8 +22,8 @@ func (e *encoder) event(name string, severity uint64) wire.Mark {
 	return m
 }
 
-// registrations tells what the recording does not know yet. beat adds what is told about once a second.
-func (e *encoder) registrations(beat bool) {
+// registrations tells what the recording does not know yet. news adds what is told about once a second.
+func (e *encoder) registrations(news bool) {
 	e.rt.mu.Lock()
 	lanes := e.rt.lanes
 	e.rt.mu.Unlock()
@@ -38,7 +38,7 @@ func (e *encoder) registrations(beat bool) {
 		e.records = wire.Close(appendCounterSet(e.records, s), m)
 	}
 	e.setsTold = len(sets)
-	if beat {
+	if news {
 		e.clockSample()
 		e.diagnostics()
 	}

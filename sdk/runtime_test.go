@@ -3,8 +3,10 @@ package sdk
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -254,4 +256,29 @@ func TestRecordsEndToEnd(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A target that never pauses is told the clock as often as an idle one.
+func TestBusyTargetSendsClockSamples(t *testing.T) {
+	c := collectortest.New(t)
+	c.Record("rec1")
+	rt := newTestRuntime(t, c.Endpoint(), nil)
+	lane := rt.NewLane("busy", LaneGeneric)
+	waitFor(t, "gate", lane.Active)
+	name, done := NewName("work"), make(chan struct{})
+	var reporters sync.WaitGroup
+	reporters.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				lane.Report(name, 1, 2) // there is always something to send, so the idle heartbeat is never due
+				runtime.Gosched()
+			}
+		}
+	})
+	defer reporters.Wait()
+	defer close(done)
+	c.Until("three clock samples", func(v collectortest.View) bool { return len(v.Records(semconv.EventClockSample)) >= 3 })
 }

@@ -19,7 +19,8 @@ type session struct {
 	enc      *encoder
 	detached bool      // rings are out of the shards: nothing more comes in
 	paused   time.Time // since when the gate is out of reach; zero: it is not
-	nextBeat time.Time
+	nextBeat time.Time // when to send a heartbeat if nothing else was sent
+	nextNews time.Time // when to take a clock sample and tell diagnostics again
 }
 
 // shardSession is one shard's account in a recording.

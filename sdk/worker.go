@@ -295,7 +295,11 @@ func (w *worker) build(now time.Time) *batch {
 	}
 	e := s.enc
 	e.reset(now)
-	e.registrations(beat)
+	news := !now.Before(s.nextNews)
+	if news {
+		s.nextNews = now.Add(t.heartbeat)
+	}
+	e.registrations(news)
 	records := 0
 	for i := range s.shards {
 		k := (w.next + i) % len(s.shards)
