@@ -262,7 +262,7 @@ func TestRecordsEndToEnd(t *testing.T) {
 func TestBusyTargetSendsClockSamples(t *testing.T) {
 	c := collectortest.New(t)
 	c.Record("rec1")
-	rt := newTestRuntime(t, c.Endpoint(), nil)
+	rt := newTestRuntime(t, c.Endpoint(), func(cfg *Config) { cfg.timing.heartbeat = 200 * time.Millisecond })
 	lane := rt.NewLane("busy", LaneGeneric)
 	waitFor(t, "gate", lane.Active)
 	name, done := NewName("work"), make(chan struct{})
