@@ -290,6 +290,10 @@ type Diagnostic struct {
 	Count     uint64    `parquet:"count"`
 }
 
+// DiagnosticSilentRuntime is the code of a recorder's diagnostic about a runtime that was asked to report and sent nothing:
+// nothing about it can be proven.
+const DiagnosticSilentRuntime = "silent_runtime"
+
 // Passthrough is OTLP that is not part of the model (a target's own metrics, foreign spans and logs, and profiles until
 // they are parsed), kept losslessly: Payload is one ExportRequest in protobuf holding one resource.
 type Passthrough struct {

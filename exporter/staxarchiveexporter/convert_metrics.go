@@ -30,6 +30,18 @@ func (s *state) metrics(req *request, rmetrics pmetric.ResourceMetrics) {
 	s.passthrough(req, rs, "metrics", signalMetric, n, payload, err)
 }
 
+// onlyDerived reports whether md holds nothing but metrics that stax derives from dispatches.
+func onlyDerived(md pmetric.Metrics) bool {
+	for _, rm := range md.ResourceMetrics().All() {
+		for _, sm := range rm.ScopeMetrics().All() {
+			if sm.Scope().Name() != semconv.ScopeDerived {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // passthrough stores OTLP that is not part of the model. rs.mu is held.
 func (s *state) passthrough(req *request, rs *runtimeState, otlpSignal, signal string, items int, payload []byte, err error) {
 	if err != nil {

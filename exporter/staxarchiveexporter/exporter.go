@@ -177,9 +177,10 @@ func (e *archiveExporter) CloseRecording(ctx context.Context, r *recording.Recor
 	st.closed = true
 
 	var errs []error
-	if drops := r.TakeDrops(); len(drops) > 0 {
-		if err := st.w.Append(&archive.Batch{Drops: drops}); err != nil {
-			r.ReturnDrops(drops)
+	last := archive.Batch{Drops: r.TakeDrops(), Diagnostics: st.state.silent(r.Info().Runtimes)}
+	if last.Len() > 0 {
+		if err := st.w.Append(&last); err != nil {
+			r.ReturnDrops(last.Drops)
 			errs = append(errs, fmt.Errorf("write the last drop counts: %w", err))
 		}
 	}
@@ -236,6 +237,9 @@ func (e *archiveExporter) consumeLogs(ctx context.Context, ld plog.Logs) error {
 }
 
 func (e *archiveExporter) consumeMetrics(ctx context.Context, md pmetric.Metrics) error {
+	if onlyDerived(md) {
+		return nil // nothing to store, also when the recording is over
+	}
 	all := md.ResourceMetrics()
 	return e.export(ctx, all.Len(),
 		func(i int) pcommon.Resource { return all.At(i).Resource() },

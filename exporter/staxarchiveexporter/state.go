@@ -1,7 +1,9 @@
 package staxarchiveexporter
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -167,4 +169,24 @@ func (s *state) commit(b *archive.Batch) {
 		rs.mu.Unlock()
 		rows = rows[n:]
 	}
+}
+
+// silent tells of runtimes that were asked to report and sent nothing at all: they ended before their first flush. Without
+// this the archive could not know that anything is missing.
+func (s *state) silent(all []recording.RuntimeInfo) []archive.Diagnostic {
+	var out []archive.Diagnostic
+	now := s.now().UnixNano()
+	for _, rt := range all {
+		s.mu.Lock()
+		_, heard := s.runtimes[rt.Runtime]
+		s.mu.Unlock()
+		if rt.Gated && !heard {
+			out = append(out, archive.Diagnostic{
+				Runtime: rt.Runtime, TimeNanos: now, Source: "recorder", Code: archive.DiagnosticSilentRuntime, Count: 1,
+				Text: fmt.Sprintf("process %d asked whether it is recorded and then sent nothing: it ended before its first flush without sdk.Shutdown, or was held up", rt.PID),
+			})
+		}
+	}
+	slices.SortFunc(out, func(a, b archive.Diagnostic) int { return strings.Compare(string(a.Runtime), string(b.Runtime)) })
+	return out
 }

@@ -87,6 +87,11 @@ func Audit(ctx context.Context, r *archive.Reader) (AuditAnswer, error) {
 	a.Rows, a.OtherDrops = books.rows, append(a.OtherDrops, books.other...)
 	a.Matched = len(a.Rows)
 	a.Reasons = append(a.Reasons, v.auditReasons(books)...)
+	silent, err := v.silentReasons(ctx)
+	if err != nil {
+		return a, err
+	}
+	a.Reasons = append(a.Reasons, silent...)
 	if a.Certificates, err = v.recheck(ctx); err != nil {
 		return a, err
 	}
@@ -332,6 +337,21 @@ func (v *view) auditReasons(b *books) []Reason {
 		}
 	}
 	return out
+}
+
+// silentReasons lists runtimes that were asked to report and sent nothing.
+func (v *view) silentReasons(ctx context.Context) (out []Reason, err error) {
+	for rows, err := range archive.Scan[archive.Diagnostic](ctx, v.r) {
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range rows {
+			if d.Code == archive.DiagnosticSilentRuntime {
+				out = append(out, Reason{Code: d.Code, Text: d.Text + ".", Runtime: d.Runtime})
+			}
+		}
+	}
+	return out, nil
 }
 
 // noLastWord says what follows from a missing final heartbeat.

@@ -354,3 +354,19 @@ func TestLive(t *testing.T) {
 	assert.Equal(t, "finished", readFacts(t, path, "").manifest.Recording.State)
 	require.Equal(t, 0, p.wait(20*time.Second), "stopped by us: %s", p.err)
 }
+
+// TestSilent records a program that ends about when its first request leaves: either that arrives without a final
+// heartbeat, or the archive says that the program asked and sent nothing. It is never clean.
+func TestSilent(t *testing.T) {
+	w := newWorld(t)
+	path := w.path("silent.stax")
+	p := w.run("record", "--out", path, "--", program("short"), "-n", "1", "-no-shutdown")
+	require.Equal(t, 0, p.code(), "%s", p.err)
+	a := audited(w, path, 3)
+	assert.Equal(t, query.VerdictUnproven, a.Verdict)
+	codes := reasonCodes(a)
+	if assert.NotEmpty(t, codes) && codes[0] != "no_final_heartbeat" {
+		assert.Contains(t, codes, archive.DiagnosticSilentRuntime)
+		assert.Contains(t, findings(w, path), "reported_"+archive.DiagnosticSilentRuntime)
+	}
+}
