@@ -185,7 +185,7 @@ func (s *segmentWriter) end() ([]TableInfo, error) {
 
 const (
 	mergeFanIn   = 8
-	copyRowGroup = 1 << 15 // a row group of this many rows is moved as it is, compressed
+	copyRowGroup = 1 << 13 // a row group of this many rows is moved as it is, compressed; a segment has more of its frequent tables
 )
 
 func (s *SegmentInfo) rowCount() (n int64) {

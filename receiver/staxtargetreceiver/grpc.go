@@ -17,6 +17,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace/ptraceotlp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/experimental"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
@@ -24,9 +26,19 @@ import (
 	"github.com/stax-otel/stax/sdk/semconv"
 )
 
+// requestBuffers is a pool with a size for every power of two. The default pool takes, and clears, 1 MiB for a request of
+// 40 KB: 3 % of the collector's time under load.
+func requestBuffers() mem.BufferPool {
+	pool, err := mem.NewBinaryTieredBufferPool(8, 10, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22)
+	if err != nil {
+		return mem.DefaultBufferPool()
+	}
+	return pool
+}
+
 func (r *targetReceiver) startGRPC(ctx context.Context, host component.Host, cfg *configgrpc.ServerConfig) error {
 	unix := cfg.NetAddr.Transport == confignet.TransportTypeUnix
-	var opts []configgrpc.ToServerOption
+	opts := []configgrpc.ToServerOption{configgrpc.WithGrpcServerOption(experimental.BufferPool(requestBuffers()))}
 	if unix {
 		opts = append(opts, configgrpc.WithGrpcServerOption(grpc.Creds(peerCredentials{r.connContext})))
 	}
