@@ -116,7 +116,7 @@ func (m model) validate() error {
 			}
 			seenKey[a.Key] = g.ID
 			if seenGo[a.Go] {
-				return fmt.Errorf("Go name %s is used twice", a.Go)
+				return fmt.Errorf("identifier %s is used twice", a.Go)
 			}
 			seenGo[a.Go] = true
 			if a.Type == "enum" && !enums[a.Enum] {

@@ -35,7 +35,7 @@ func TestModelRejects(t *testing.T) {
 	}
 	for _, tc := range []struct{ name, yaml, want string }{
 		{"a key twice", attr("stax.a", "B"), "key stax.a is in groups g and g"},
-		{"a Go name twice", attr("stax.b", "A"), "Go name A is used twice"},
+		{"a Go name twice", attr("stax.b", "A"), "identifier A is used twice"},
 		{"a foreign namespace", attr("gpu.b", "B"), "neither standard nor in the stax namespace"},
 		{"an unknown enum", strings.Replace(attr("stax.b", "B"), "go: B, type: int", "go: B, type: enum, enum: nope", 1), `unknown enum "nope"`},
 		{"an unknown field", "grups: []\n", "field grups not found"},
