@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
@@ -76,9 +77,14 @@ func Start(ctx context.Context, o Options) (*Collector, error) {
 	if log == nil {
 		log = zap.NewNop()
 	}
+	begun := make(chan struct{}) // Run is past the point from which on Shutdown may be called beside it
+	var once sync.Once
 	col, err := otelcol.NewCollector(otelcol.CollectorSettings{
-		BuildInfo:               component.BuildInfo{Command: "stax", Description: "stax for OpenTelemetry", Version: o.Version},
-		Factories:               func() (otelcol.Factories, error) { return Factories(o.Manager) },
+		BuildInfo: component.BuildInfo{Command: "stax", Description: "stax for OpenTelemetry", Version: o.Version},
+		Factories: func() (otelcol.Factories, error) {
+			once.Do(func() { close(begun) })
+			return Factories(o.Manager)
+		},
 		DisableGracefulShutdown: true,
 		SkipSettingGRPCLogger:   true,
 		LoggingOptions:          []zap.Option{zap.WrapCore(func(zapcore.Core) zapcore.Core { return log.Core() })},
@@ -104,7 +110,11 @@ func Start(ctx context.Context, o Options) (*Collector, error) {
 			}
 			return nil, c.err
 		case <-ctx.Done():
-			col.Shutdown()
+			select {
+			case <-begun:
+				col.Shutdown()
+			case <-c.done:
+			}
 			<-c.done
 			return nil, fmt.Errorf("collector: starting: %w", ctx.Err())
 		case <-tick.C:
