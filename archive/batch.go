@@ -18,6 +18,10 @@ type Batch struct {
 	Drops          []Drop
 	ClockSamples   []ClockSample
 	Diagnostics    []Diagnostic
+	Samples        []Sample
+	OffCPU         []OffCPU
+	OriginEvents   []OriginEvent
+	ProfileSources []ProfileSource
 	Passthrough    []Passthrough
 }
 
@@ -26,7 +30,7 @@ func (b *Batch) Len() int {
 	return len(b.Runtimes) + len(b.Lanes) + len(b.Threads) + len(b.Dispatches) + len(b.CommandBuffers) +
 		len(b.Waits) + len(b.Awaits) + len(b.ExtraOrigins) + len(b.StackFrames) + len(b.Counters) +
 		len(b.CounterSamples) + len(b.Heartbeats) + len(b.Drops) + len(b.ClockSamples) +
-		len(b.Diagnostics) + len(b.Passthrough)
+		len(b.Diagnostics) + len(b.Samples) + len(b.OffCPU) + len(b.OriginEvents) + len(b.ProfileSources) + len(b.Passthrough)
 }
 
 // Reset empties the batch and keeps its memory. The old rows are cleared, so that the strings they
@@ -47,6 +51,10 @@ func (b *Batch) Reset() {
 	b.Drops = empty(b.Drops)
 	b.ClockSamples = empty(b.ClockSamples)
 	b.Diagnostics = empty(b.Diagnostics)
+	b.Samples = empty(b.Samples)
+	b.OffCPU = empty(b.OffCPU)
+	b.OriginEvents = empty(b.OriginEvents)
+	b.ProfileSources = empty(b.ProfileSources)
 	b.Passthrough = empty(b.Passthrough)
 }
 

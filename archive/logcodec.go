@@ -417,9 +417,9 @@ type logColumn struct {
 
 // appendSchema encodes the schema of all tables that stand in logs.
 func appendSchema(dst []byte) []byte {
-	dst = binary.AppendUvarint(dst, firstDerived-1)
+	dst = binary.AppendUvarint(dst, uint64(len(tables)-derivedTables))
 	for _, t := range tables {
-		if t.id >= firstDerived {
+		if t.derived {
 			continue
 		}
 		dst = append(dst, t.id)
@@ -459,7 +459,7 @@ func parseSchema(src []byte) (*logSchema, error) {
 			return nil, err
 		}
 		lt := &logTable{name: name, table: tableByName[name]}
-		if lt.table != nil && lt.table.id >= firstDerived {
+		if lt.table != nil && lt.table.derived {
 			lt.table = nil
 		}
 		found := 0

@@ -72,7 +72,7 @@ type readLog struct {
 // Row is any row of any table.
 type Row interface {
 	Runtime | Lane | Thread | Dispatch | CommandBuffer | Wait | Await | ExtraOrigin | StackFrame | Counter |
-		CounterSample | Heartbeat | Drop | ClockSample | Diagnostic | Passthrough | Link | Certificate
+		CounterSample | Heartbeat | Drop | ClockSample | Diagnostic | Sample | OffCPU | OriginEvent | ProfileSource | Passthrough | Link | Certificate
 }
 
 // ErrNotArchive means that a directory is no stax archive.
@@ -466,7 +466,7 @@ type scanner struct {
 var errStop = errors.New("stop")
 
 func (s *scanner) scan(ctx context.Context) error {
-	if s.table.id >= firstDerived {
+	if s.table.derived {
 		if s.r.derived == nil {
 			return s.check(ctx)
 		}
@@ -612,7 +612,7 @@ func (r *Reader) Certificate(ctx context.Context, id DispatchID) (Certificate, b
 func find[T Row](ctx context.Context, r *Reader, id uint64, key func(*T) uint64) (row T, ok bool, err error) {
 	t := tableFor[T]()
 	segments := r.segments
-	if t.id >= firstDerived {
+	if t.derived {
 		segments = nil
 		if r.derived != nil {
 			segments = []*readSegment{r.derived}
@@ -668,7 +668,7 @@ func find[T Row](ctx context.Context, r *Reader, id uint64, key func(*T) uint64)
 		return true
 	}
 	for _, l := range r.logs {
-		if t.id >= firstDerived {
+		if t.derived {
 			break
 		}
 		if err := s.log(ctx, l); err != nil && !errors.Is(err, errStop) {

@@ -88,6 +88,9 @@ type Origin struct {
 	GoroutineID int64   `parquet:"origin_goroutine,dict"` // 0: unknown or not a Go target
 	TimeNanos   int64   `parquet:"origin_ns,delta"`
 	Stack       StackID `parquet:"origin_stack,dict"` // exact stack captured in the target; 0: none
+	// ThreadLocked says that the target declares thread and code of the origin to belong together (a goroutine locked to
+	// its thread, say): evidence about the thread is evidence about the code.
+	ThreadLocked bool `parquet:"origin_thread_locked"`
 	// CPUTrace and CPUSpan are the CPU span context active at the origin, if any.
 	CPUTrace TraceID `parquet:"origin_cpu_trace,dict"`
 	CPUSpan  uint64  `parquet:"origin_cpu_span,dict"`
@@ -294,8 +297,74 @@ type Diagnostic struct {
 // nothing about it can be proven.
 const DiagnosticSilentRuntime = "silent_runtime"
 
-// Passthrough is OTLP that is not part of the model (a target's own metrics, foreign spans and logs, and profiles until
-// they are parsed), kept losslessly: Payload is one ExportRequest in protobuf holding one resource.
+// Sample is one observation of a CPU thread that was running, or a count of such observations without an instant.
+type Sample struct {
+	Runtime     RuntimeID `parquet:"runtime,dict"`
+	ThreadID    int64     `parquet:"thread,dict"`    // OS thread id; 0: the source does not say
+	GoroutineID int64     `parquet:"goroutine,dict"` // 0: unknown or not a Go target
+	TimeNanos   int64     `parquet:"time_ns,delta"`  // 0: the source keeps no instants (pprof); then Count is a sum
+	Stack       StackID   `parquet:"stack,dict"`     // 0: no stack
+	Count       uint64    `parquet:"count,dict"`     // observations, 1 for one with an instant
+	CPUNanos    int64     `parquet:"cpu_ns,dict"`    // processor time that it stands for; 0: unknown
+	Source      string    `parquet:"source,dict"`    // ProfileSource.Source
+}
+
+// OffCPU is an interval in which a thread, or a goroutine of a Go target, did not run.
+// Begin <= Wake <= End as far as the source is right about them.
+type OffCPU struct {
+	Runtime        RuntimeID `parquet:"runtime,dict"`
+	ThreadID       int64     `parquet:"thread,dict"`        // the thread that stopped running at Begin; 0: unknown
+	GoroutineID    int64     `parquet:"goroutine,dict"`     // what stopped running; 0: the thread itself
+	ResumeThreadID int64     `parquet:"resume_thread,dict"` // the thread that runs from End on; 0: unknown
+	BeginNanos     int64     `parquet:"begin_ns,delta"`
+	WakeNanos      int64     `parquet:"wake_ns,delta"`     // when it became runnable; 0: unknown
+	EndNanos       int64     `parquet:"end_ns,delta"`      // when it ran again
+	Reason         string    `parquet:"reason,dict"`       // semconv.WaitReason*
+	Detail         string    `parquet:"detail,dict"`       // the source's own words, such as "chan receive"
+	Stack          StackID   `parquet:"stack,dict"`        // where it stopped
+	WakerThreadID  int64     `parquet:"waker_thread,dict"` // who ended it; 0: unknown (a timer, the network)
+	WakerGoroutine int64     `parquet:"waker_goroutine,dict"`
+	WakerStack     StackID   `parquet:"waker_stack,dict"`
+	Source         string    `parquet:"source,dict"`
+}
+
+// OriginEvent is an event in an execution trace that says exactly which goroutine and stack an origin had: the target
+// wrote it when it captured the origin (Span 0; the origin is that of ThreadID and TimeNanos in the same runtime), or when
+// an ordinary OpenTelemetry span began (Span).
+type OriginEvent struct {
+	Runtime     RuntimeID `parquet:"runtime,dict"`
+	ThreadID    int64     `parquet:"thread,dict"`
+	GoroutineID int64     `parquet:"goroutine,dict"`
+	TimeNanos   int64     `parquet:"time_ns,delta"`  // the origin's own instant, as in Origin.TimeNanos; 0 with Span
+	EventNanos  int64     `parquet:"event_ns,delta"` // when the trace says it happened
+	Stack       StackID   `parquet:"stack,dict"`
+	Span        uint64    `parquet:"span"` // span id; 0: none
+}
+
+// ProfileSource is what one source of CPU samples says about itself for one stretch of time: what it covered, what it lost
+// and what it cost. The rows of a runtime are its self-cost ledger. Counts are of this stretch alone.
+type ProfileSource struct {
+	Runtime         RuntimeID `parquet:"runtime,dict"`
+	Source          string    `parquet:"source,dict"` // semconv.ProfileSource*, or the scope name of a foreign producer
+	State           string    `parquet:"state,dict"`  // semconv.ProfileState*: running, reduced, refused, lost, stopped
+	Reason          string    `parquet:"reason,dict"` // why it is not simply running
+	BeginNanos      int64     `parquet:"begin_ns,delta"`
+	EndNanos        int64     `parquet:"end_ns,delta"`
+	PeriodNanos     int64     `parquet:"period_ns"` // of sampling; 0: unknown or none
+	Samples         uint64    `parquet:"samples"`
+	Waits           uint64    `parquet:"waits"`       // off-CPU intervals seen
+	WaitsShort      uint64    `parquet:"waits_short"` // of these not stored, shorter than the threshold
+	ShortNanos      int64     `parquet:"short_ns"`    // and their time
+	OriginEvents    uint64    `parquet:"origin_events"`
+	Events          uint64    `parquet:"events"`         // raw events read
+	Bytes           uint64    `parquet:"bytes"`          // raw bytes that the target sent
+	CostNanos       int64     `parquet:"cost_ns"`        // estimated processor time that the target spent on it; 0: unknown
+	ProcessNanos    int64     `parquet:"process_cpu_ns"` // processor time of the whole target in the stretch; 0: unknown
+	ClockErrorNanos int64     `parquet:"clock_error_ns"` // bound on |source's instants - the runtime's clock|; -1: unknown
+}
+
+// Passthrough is OTLP that is not part of the model (a target's own metrics, foreign spans and logs, and profiles that
+// cannot be parsed), kept losslessly: Payload is one ExportRequest in protobuf holding one resource.
 type Passthrough struct {
 	Runtime   RuntimeID `parquet:"runtime,dict"`
 	TimeNanos int64     `parquet:"time_ns,delta"` // collector clock at arrival
@@ -332,5 +401,5 @@ type Certificate struct {
 	Faulted         bool       `parquet:"faulted"`
 	CrossThread     bool       `parquet:"cross_thread"`
 	DifferentStack  bool       `parquet:"different_stack"`
-	Corroboration   string     `parquet:"corroboration,dict"` // slept spun claimed
+	Corroboration   string     `parquet:"corroboration,dict"` // slept spun claimed contradicted
 }

@@ -68,6 +68,7 @@ type table struct {
 	columns []column
 	key     string    // the column that rows are looked up by; it gets a bloom filter
 	class   DataClass // for the privacy manifest
+	derived bool
 }
 
 func (t *table) column(name string) *column {
@@ -88,7 +89,7 @@ var tables = []*table{
 	newTable[CommandBuffer](5, "command_buffers", "command_buffer", "target_work", "Names, times, thread ids, status texts and free tags of the target's work."),
 	newTable[Wait](6, "waits", "wait", "waits", "Names, times, thread ids and free tags of the target's waits."),
 	newTable[Await](7, "awaits", "", "waits", "Names, times, thread ids and free tags of the target's waits."),
-	newTable[ExtraOrigin](8, "extra_origins", "", "cpu_origins", "Thread ids, times and call stacks of completions and faults."),
+	newTable[ExtraOrigin](8, "extra_origins", "", "cpu_origins", "Thread ids, times and call stacks of the target's code where it queued, awaited and completed work."),
 	newTable[StackFrame](9, "stack_frames", "", "call_stacks", "Function names, source file paths and line numbers of the target's code."),
 	newTable[Counter](10, "counters", "", "counters", "Definitions and values of the target's counters."),
 	newTable[CounterSample](11, "counter_samples", "", "counters", "Definitions and values of the target's counters."),
@@ -97,11 +98,24 @@ var tables = []*table{
 	newTable[ClockSample](14, "clock_samples", "", "bookkeeping", "Counts and clock readings of the recording itself."),
 	newTable[Diagnostic](15, "diagnostics", "", "diagnostics", "Messages of the recorder and the SDKs."),
 	newTable[Passthrough](16, "passthrough", "", "foreign_telemetry", "OTLP data of the target outside stax's model, kept as it came, including all its attributes."),
-	newTable[Link](17, "links", "", "derived", "Conclusions drawn from the other tables."),
-	newTable[Certificate](18, "certificates", "dispatch", "derived", "Conclusions drawn from the other tables."),
+	newTable[Sample](19, "samples", "", "cpu_activity", "When which thread ran which code, and when and why it did not."),
+	newTable[OffCPU](20, "off_cpu", "", "cpu_activity", "When which thread ran which code, and when and why it did not."),
+	newTable[OriginEvent](21, "origin_events", "", "cpu_origins", "Thread ids, times and call stacks of the target's code where it queued, awaited and completed work."),
+	newTable[ProfileSource](22, "profile_sources", "", "bookkeeping", "Counts and clock readings of the recording itself."),
+	derivedTable(newTable[Link](firstDerived, "links", "", "derived", "Conclusions drawn from the other tables.")),
+	derivedTable(newTable[Certificate](18, "certificates", "dispatch", "derived", "Conclusions drawn from the other tables.")),
 }
 
-const firstDerived = 17 // tables from this id on never stand in logs
+// Derived tables stand last and never in logs.
+const (
+	firstDerived  = 17 // id of the first of them
+	derivedTables = 2
+)
+
+func derivedTable(t *table) *table {
+	t.derived = true
+	return t
+}
 
 var (
 	tableByType = map[reflect.Type]*table{}
@@ -231,6 +245,10 @@ func (b *Batch) sections(dst []rowsRef) []rowsRef {
 	dst = addSection(dst, b.Drops)
 	dst = addSection(dst, b.ClockSamples)
 	dst = addSection(dst, b.Diagnostics)
+	dst = addSection(dst, b.Samples)
+	dst = addSection(dst, b.OffCPU)
+	dst = addSection(dst, b.OriginEvents)
+	dst = addSection(dst, b.ProfileSources)
 	dst = addSection(dst, b.Passthrough)
 	return dst
 }

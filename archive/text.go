@@ -288,7 +288,7 @@ func (a *assembler) row(line string) error {
 	if t == nil {
 		return fmt.Errorf("no table %q", name[:min(len(name), 80)])
 	}
-	if t.id >= firstDerived && !a.derived {
+	if t.derived && !a.derived {
 		return fmt.Errorf("table %s before the line derived", name)
 	}
 	slice := a.rows[t]
@@ -313,7 +313,7 @@ func (a *assembler) row(line string) error {
 		}
 		rest = strings.TrimLeft(tail, " ")
 	}
-	if t.id >= firstDerived {
+	if t.derived {
 		return nil
 	}
 	a.count++

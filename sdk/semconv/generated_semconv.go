@@ -107,6 +107,8 @@ const (
 	OriginThreadIDKey = "stax.origin.thread_id"
 	// OriginGoroutineIDKey (int): Goroutine id, for Go targets that know it.
 	OriginGoroutineIDKey = "stax.origin.goroutine_id"
+	// OriginThreadLockedKey (boolean): The code that the origin names is bound to its thread (runtime.LockOSThread): samples of the thread are samples of that code.
+	OriginThreadLockedKey = "stax.origin.thread_locked"
 	// OriginTimeKey (int): Instant, Unix nanoseconds.
 	OriginTimeKey = "stax.origin.time_unix_nano"
 	// OriginStackIDKey (string): Exact stack captured in the target: 16 hex digits, defined by a stax.stack event of the same runtime.
@@ -142,6 +144,49 @@ const (
 	CounterPointKey = "stax.counter.point"
 	// CounterStateKey (string): Why a counter has no value (error, unresolved, not_finite, negative, overflow), on the derived metric stax.counter.unavailable.
 	CounterStateKey = "stax.counter.state"
+)
+
+// CPU samples, waits and origin events (OTLP profiles).
+// One Sample with several timestamps is that many observations. Sample types: samples/count (on-CPU), off_cpu/nanoseconds (timestamp = end of the wait, value = duration), events/count with stax.event.name. A Go execution trace travels unparsed: original_payload_format go_exectrace, original_payload = header and one generation; the receiver replaces it by the profiles of this table.
+const (
+	// ThreadOSIDKey (int): OS thread id of a sample; without it thread.id counts as the OS thread id, as the OpenTelemetry eBPF profiler sends it.
+	ThreadOSIDKey = "stax.thread.os_id"
+	// ThreadResumeOSIDKey (int): OS thread id that a goroutine runs on after an off-CPU interval, when it differs.
+	ThreadResumeOSIDKey = "stax.thread.resume_os_id"
+	// GoGoroutineIDKey (int): Goroutine of a sample. Not a semantic convention yet.
+	GoGoroutineIDKey = "go.goroutine.id"
+	// WaitReasonKey (enum): Why an off-CPU interval happened.
+	WaitReasonKey = "stax.wait.reason"
+	// WaitDetailKey (string): The source's own words for it, such as "chan receive".
+	WaitDetailKey = "stax.wait.detail"
+	// WaitWakeTimeKey (int): When the thread or goroutine became runnable again.
+	WaitWakeTimeKey = "stax.wait.wake_unix_nano"
+	// WakerThreadIDKey (int): OS thread id of who ended an off-CPU interval.
+	WakerThreadIDKey = "stax.waker.thread_id"
+	// WakerGoroutineIDKey (int): Goroutine of who ended it.
+	WakerGoroutineIDKey = "stax.waker.goroutine_id"
+	// WakerStackIDKey (string): Index into the profile dictionary's stack table, as decimal text: the stack of who ended it.
+	WakerStackIDKey = "stax.waker.stack_id"
+	// EventNameKeyKey (string): Kind of an events/count sample: stax.origin or stax.span.
+	EventNameKeyKey = "stax.event.name"
+	// EventOriginTimeKey (int): The instant of the origin that a stax.origin event belongs to, as in stax.origin.time_unix_nano.
+	EventOriginTimeKey = "stax.event.origin_unix_nano"
+	// EventSpanIDKey (string): Span id (16 hex digits) of the OpenTelemetry span that a stax.span event belongs to.
+	EventSpanIDKey = "stax.event.span_id"
+	// ProfileSourceKey (enum): Profile attribute: where the samples come from. Absent: the scope name.
+	ProfileSourceKey = "stax.profile.source"
+	// ProfileStateKey (enum): Profile attribute: state of the source from the profile's time on.
+	ProfileStateKey = "stax.profile.state"
+	// ProfileReasonKey (string): Profile attribute: one sentence why the source is not simply running.
+	ProfileReasonKey = "stax.profile.reason"
+	// ProfileCostNanosKey (int): Profile attribute: estimated processor time that the target spent on the source in the profile's time.
+	ProfileCostNanosKey = "stax.profile.cost_ns"
+	// ProfileProcessCPUNanosKey (int): Profile attribute: processor time of the whole target in the profile's time.
+	ProfileProcessCPUNanosKey = "stax.profile.process_cpu_ns"
+	// ProfileLostBytesKey (int): Profile attribute: bytes of data given up in the profile's time.
+	ProfileLostBytesKey = "stax.profile.lost_bytes"
+	// ProfileLostGenerationsKey (int): Profile attribute: trace generations given up in the profile's time.
+	ProfileLostGenerationsKey = "stax.profile.lost_generations"
 )
 
 // Event stax.stack: definition of a captured stack.
@@ -210,6 +255,14 @@ const (
 	EventClockSample = "stax.clock_sample"
 	// EventDiagnostic: Event name of an SDK diagnostic.
 	EventDiagnostic = "stax.diagnostic"
+	// TraceLogOrigin: Category of a runtime/trace log: an origin was captured here. Its message is the origin's Unix time in nanoseconds, decimal.
+	TraceLogOrigin = "stax.origin"
+	// TraceLogSpan: Category of a runtime/trace log: an OpenTelemetry span began here. Its message is the span id, 16 hex digits.
+	TraceLogSpan = "stax.span"
+	// PayloadGoExecTrace: original_payload_format of a Go execution trace: header and one generation.
+	PayloadGoExecTrace = "go_exectrace"
+	// ScopeCPUTrace: Scope name of profiles sent by sdk/cputrace.
+	ScopeCPUTrace = "stax/cputrace"
 	// EventCompletion: Span event: the completion was handled here.
 	EventCompletion = "stax.completion"
 	// EventFault: Span event: the fault was handled here.
@@ -324,4 +377,54 @@ const (
 	CounterStateError = "error"
 	// CounterStateUnresolved: Slot still zero-filled.
 	CounterStateUnresolved = "unresolved"
+)
+
+// Values of the wait_reason enum. Why a thread or goroutine did not run.
+const (
+	// WaitReasonIdle: It had nothing to do (select, condition variable, worker waiting for work).
+	WaitReasonIdle = "idle"
+	// WaitReasonLock: A mutex or another lock.
+	WaitReasonLock = "lock"
+	// WaitReasonSem: A semaphore or wait group.
+	WaitReasonSem = "sem"
+	// WaitReasonIPC: A channel, pipe or message of another thread or goroutine.
+	WaitReasonIPC = "ipc"
+	// WaitReasonIORead: Reading from a file or device.
+	WaitReasonIORead = "io_read"
+	// WaitReasonIOWrite: Writing to a file or device.
+	WaitReasonIOWrite = "io_write"
+	// WaitReasonConn: A network connection.
+	WaitReasonConn = "conn"
+	// WaitReasonSleep: A timer.
+	WaitReasonSleep = "sleep"
+	// WaitReasonReady: Runnable, but not scheduled (preempted).
+	WaitReasonReady = "ready"
+	// WaitReasonSyscall: A system call of unknown purpose.
+	WaitReasonSyscall = "syscall"
+	// WaitReasonOther: Anything else.
+	WaitReasonOther = "other"
+)
+
+// Values of the profile_source enum. Sources of CPU samples that stax has itself.
+const (
+	// ProfileSourceGoExecTrace: Execution trace and CPU profile of a Go target (sdk/cputrace).
+	ProfileSourceGoExecTrace = "go_exectrace"
+	// ProfileSourceGoCPUProfile: CPU profile of a Go target without threads and goroutines: what the execution trace steps down to.
+	ProfileSourceGoCPUProfile = "go_cpuprofile"
+	// ProfileSourcePerfEvent: perf_event_open.
+	ProfileSourcePerfEvent = "perf_event"
+)
+
+// Values of the profile_state enum. State of a source of CPU samples.
+const (
+	// ProfileStateRunning: It delivers.
+	ProfileStateRunning = "running"
+	// ProfileStateReduced: It cost more than its budget and was replaced by a cheaper source.
+	ProfileStateReduced = "reduced"
+	// ProfileStateRefused: It could not start: the program uses the execution tracer or the CPU profiler itself, say.
+	ProfileStateRefused = "refused"
+	// ProfileStateLost: Data of this stretch was given up.
+	ProfileStateLost = "lost"
+	// ProfileStateStopped: It ended.
+	ProfileStateStopped = "stopped"
 )

@@ -79,6 +79,8 @@ export const Attr = {
   OriginThreadID: "stax.origin.thread_id",
   /** Goroutine id, for Go targets that know it. */
   OriginGoroutineID: "stax.origin.goroutine_id",
+  /** The code that the origin names is bound to its thread (runtime.LockOSThread): samples of the thread are samples of that code. */
+  OriginThreadLocked: "stax.origin.thread_locked",
   /** Instant, Unix nanoseconds. */
   OriginTime: "stax.origin.time_unix_nano",
   /** Exact stack captured in the target: 16 hex digits, defined by a stax.stack event of the same runtime. */
@@ -109,6 +111,44 @@ export const Attr = {
   CounterPoint: "stax.counter.point",
   /** Why a counter has no value (error, unresolved, not_finite, negative, overflow), on the derived metric stax.counter.unavailable. */
   CounterState: "stax.counter.state",
+  /** OS thread id of a sample; without it thread.id counts as the OS thread id, as the OpenTelemetry eBPF profiler sends it. */
+  ThreadOSID: "stax.thread.os_id",
+  /** OS thread id that a goroutine runs on after an off-CPU interval, when it differs. */
+  ThreadResumeOSID: "stax.thread.resume_os_id",
+  /** Goroutine of a sample. Not a semantic convention yet. */
+  GoGoroutineID: "go.goroutine.id",
+  /** Why an off-CPU interval happened. */
+  WaitReason: "stax.wait.reason",
+  /** The source's own words for it, such as "chan receive". */
+  WaitDetail: "stax.wait.detail",
+  /** When the thread or goroutine became runnable again. */
+  WaitWakeTime: "stax.wait.wake_unix_nano",
+  /** OS thread id of who ended an off-CPU interval. */
+  WakerThreadID: "stax.waker.thread_id",
+  /** Goroutine of who ended it. */
+  WakerGoroutineID: "stax.waker.goroutine_id",
+  /** Index into the profile dictionary's stack table, as decimal text: the stack of who ended it. */
+  WakerStackID: "stax.waker.stack_id",
+  /** Kind of an events/count sample: stax.origin or stax.span. */
+  EventNameKey: "stax.event.name",
+  /** The instant of the origin that a stax.origin event belongs to, as in stax.origin.time_unix_nano. */
+  EventOriginTime: "stax.event.origin_unix_nano",
+  /** Span id (16 hex digits) of the OpenTelemetry span that a stax.span event belongs to. */
+  EventSpanID: "stax.event.span_id",
+  /** Profile attribute: where the samples come from. Absent: the scope name. */
+  ProfileSource: "stax.profile.source",
+  /** Profile attribute: state of the source from the profile's time on. */
+  ProfileState: "stax.profile.state",
+  /** Profile attribute: one sentence why the source is not simply running. */
+  ProfileReason: "stax.profile.reason",
+  /** Profile attribute: estimated processor time that the target spent on the source in the profile's time. */
+  ProfileCostNanos: "stax.profile.cost_ns",
+  /** Profile attribute: processor time of the whole target in the profile's time. */
+  ProfileProcessCPUNanos: "stax.profile.process_cpu_ns",
+  /** Profile attribute: bytes of data given up in the profile's time. */
+  ProfileLostBytes: "stax.profile.lost_bytes",
+  /** Profile attribute: trace generations given up in the profile's time. */
+  ProfileLostGenerations: "stax.profile.lost_generations",
   /** 16 hex digits. */
   StackID: "stax.stack.id",
   /** Fully qualified function names. */
@@ -156,6 +196,14 @@ export const Name = {
   EventClockSample: "stax.clock_sample",
   /** Event name of an SDK diagnostic. */
   EventDiagnostic: "stax.diagnostic",
+  /** Category of a runtime/trace log: an origin was captured here. Its message is the origin's Unix time in nanoseconds, decimal. */
+  TraceLogOrigin: "stax.origin",
+  /** Category of a runtime/trace log: an OpenTelemetry span began here. Its message is the span id, 16 hex digits. */
+  TraceLogSpan: "stax.span",
+  /** original_payload_format of a Go execution trace: header and one generation. */
+  PayloadGoExecTrace: "go_exectrace",
+  /** Scope name of profiles sent by sdk/cputrace. */
+  ScopeCPUTrace: "stax/cputrace",
   /** Span event: the completion was handled here. */
   EventCompletion: "stax.completion",
   /** Span event: the fault was handled here. */
@@ -230,3 +278,31 @@ export type SamplePoint =
 export type CounterState =
   | "error"
   | "unresolved";
+
+/** Why a thread or goroutine did not run. */
+export type WaitReason =
+  | "idle"
+  | "lock"
+  | "sem"
+  | "ipc"
+  | "io_read"
+  | "io_write"
+  | "conn"
+  | "sleep"
+  | "ready"
+  | "syscall"
+  | "other";
+
+/** Sources of CPU samples that stax has itself. */
+export type ProfileSource =
+  | "go_exectrace"
+  | "go_cpuprofile"
+  | "perf_event";
+
+/** State of a source of CPU samples. */
+export type ProfileState =
+  | "running"
+  | "reduced"
+  | "refused"
+  | "lost"
+  | "stopped";
