@@ -1,42 +1,30 @@
 package staxarchiveexporter
 
 import (
-	"strconv"
+	"slices"
 	"sync"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 
 	"github.com/stax-otel/stax/archive"
+	"github.com/stax-otel/stax/internal/otlprows"
 	"github.com/stax-otel/stax/sdk/semconv"
 )
 
-// Conversion turns pdata into rows. The receiver has validated the data, and still nothing here trusts it: an attribute of
-// the wrong type costs its record, which is counted, never a panic and never a value that was not sent.
+// Package otlprows turns pdata into rows. What this file adds is the archive's side of it: what it holds already, what it
+// passes through, and the counts of what becomes no row.
 
-// Reasons why something that reached the exporter is not stored.
+// Reasons why something that reached the exporter is not stored, beside those of otlprows.
 const (
-	reasonBadAttribute  = "bad_attribute"     // a stax attribute has the wrong type or form
-	reasonBadCounter    = "bad_counter"       // the counter's key or value has the wrong form
-	reasonZeroID        = "zero_id"           // a dispatch, command buffer or wait without a span id
-	reasonUnknownType   = "unknown_span_type" // stax.span.type has a value of another version
-	reasonNotStored     = "not_stored"        // span events and links that the model has no place for
-	reasonUnencodable   = "unencodable"       // a passed-through resource that cannot be encoded again
-	reasonNoRecording   = "no_recording"      // the resource names no recording: nothing to store it in
-	reasonRecordingOver = "recording_over"    // the recording is closed
+	reasonUnencodable   = "unencodable"    // a passed-through resource that cannot be encoded again
+	reasonNoRecording   = "no_recording"   // the resource names no recording: nothing to store it in
+	reasonRecordingOver = "recording_over" // the recording is closed
 )
 
-// Signals in drop rows.
+// Signals in drop rows, beside those of otlprows.
 const (
-	signalDispatch      = "dispatch"
-	signalCommandBuffer = "command_buffer"
-	signalWait          = "wait"
-	signalSpan          = "span"
-	signalCounter       = "counter"
-	signalHeartbeat     = "heartbeat"
-	signalEvent         = "event"
-	signalLog           = "log"
-	signalMetric        = "metric"
-	signalProfile       = "profile"
+	signalMetric  = "metric"
+	signalProfile = "profile"
 )
 
 // stageArchive is the stage in drop rows of this exporter.
@@ -48,11 +36,15 @@ type request struct {
 	drops  []archive.Drop
 	finals []archive.RuntimeID // runtimes whose final heartbeat is in the batch
 
-	span     spanAttrs
-	tags     []tag
-	counters []counterAttr
-	json     []byte
+	// The resource that is being converted, for the hooks.
+	s            *state
+	rs           *runtimeState
+	conv         otlprows.Converter
+	foreignSpans foreignSpans
+	foreignLogs  foreignLogs
 }
+
+var _ otlprows.Hooks = (*request)(nil)
 
 var requests = sync.Pool{New: func() any { return new(request) }}
 
@@ -63,9 +55,7 @@ func (q *request) release() {
 	q.drops = q.drops[:0]
 	clear(q.finals)
 	q.finals = q.finals[:0]
-	q.span = spanAttrs{}
-	clear(q.tags[:cap(q.tags)])
-	clear(q.counters[:cap(q.counters)])
+	q.conv.Release()
 	requests.Put(q)
 }
 
@@ -87,19 +77,10 @@ func (q *request) drop(runtime archive.RuntimeID, seq archive.Seq, signal, reaso
 	q.drops = append(q.drops, d)
 }
 
-// runtimeID returns the runtime that a resource is. The receiver sets it; without a receiver the pid has to do.
-func runtimeID(resource pcommon.Map) archive.RuntimeID {
-	if id := str(resource, semconv.RuntimeIDKey); id != "" {
-		return archive.RuntimeID(id)
-	}
-	pid, _ := integer(resource, semconv.ProcessPIDKey)
-	return archive.RuntimeID("pid-" + strconv.FormatInt(pid, 10))
-}
-
 // begin locks the resource's runtime and notes what the resource says about it. end must follow.
 func (s *state) begin(resource pcommon.Resource) *runtimeState {
 	attrs := resource.Attributes()
-	rs := s.runtime(runtimeID(attrs))
+	rs := s.runtime(otlprows.RuntimeID(attrs))
 	rs.mu.Lock()
 	row := &rs.row
 	row.ID = rs.id
@@ -107,17 +88,17 @@ func (s *state) begin(resource pcommon.Resource) *runtimeState {
 		row.FirstSeenNanos = s.now().UnixNano()
 		row.ClockErrorNanos = -1
 	}
-	if pid, ok := integer(attrs, semconv.ProcessPIDKey); ok {
+	if pid, ok := otlprows.Int(attrs, semconv.ProcessPIDKey); ok {
 		row.TargetPID = pid
 		row.PID = pid
 	}
 	if pid, ok := s.rec.RuntimePID(rs.id); ok {
 		row.PID = int64(pid)
 	}
-	if pid, ok := integer(attrs, semconv.ProcessParentPIDKey); ok {
+	if pid, ok := otlprows.Int(attrs, semconv.ProcessParentPIDKey); ok {
 		row.ParentPID = pid
 	}
-	if n, ok := integer(attrs, semconv.ClockErrorNanosKey); ok {
+	if n, ok := otlprows.Int(attrs, semconv.ClockErrorNanosKey); ok {
 		row.ClockErrorNanos = n
 	}
 	for _, f := range []struct {
@@ -131,7 +112,7 @@ func (s *state) begin(resource pcommon.Resource) *runtimeState {
 		{semconv.TelemetrySDKVersionKey, &row.SDKVersion},
 		{semconv.TelemetrySDKLanguageKey, &row.SDKLanguage},
 	} {
-		if v := str(attrs, f.key); v != "" {
+		if v := otlprows.Str(attrs, f.key); v != "" {
 			*f.to = v
 		}
 	}
@@ -139,6 +120,45 @@ func (s *state) begin(resource pcommon.Resource) *runtimeState {
 		row.Sequenced = true
 	}
 	return rs
+}
+
+// convert is the shared part of spans and logs: f uses req.conv with the resource's runtime, whose lock is held.
+func (s *state) convert(req *request, resource pcommon.Resource, f func(*runtimeState)) {
+	rs := s.begin(resource)
+	defer s.end(req, rs)
+	req.s, req.rs = s, rs
+	req.conv.Begin(&req.batch, rs.id, req)
+	f(rs)
+	if req.conv.Sequenced() {
+		rs.row.Sequenced = true
+	}
+	if req.conv.Final() {
+		req.finals = append(req.finals, rs.id)
+	}
+	req.foreignSpans, req.foreignLogs = foreignSpans{}, foreignLogs{}
+	req.s, req.rs = nil, nil
+}
+
+// Drop implements [otlprows.Hooks].
+func (q *request) Drop(seq archive.Seq, signal, reason string, n int) {
+	q.drop(q.rs.id, seq, signal, reason, n)
+}
+
+// Lane implements [otlprows.Hooks].
+func (q *request) Lane(l otlprows.Lane) { q.s.lane(q, q.rs, l) }
+
+// Thread implements [otlprows.Hooks].
+func (q *request) Thread(id int64, name string) { q.rs.thread(q, id, name) }
+
+// HoldsStack implements [otlprows.Hooks].
+func (q *request) HoldsStack(id archive.StackID) bool {
+	_, held := q.rs.stacks[id]
+	return held
+}
+
+// HoldsCounters implements [otlprows.Hooks].
+func (q *request) HoldsCounters(id archive.CounterSetID, rows []archive.Counter) bool {
+	return slices.Equal(q.rs.counters[id], rows)
 }
 
 // end appends the runtime's row when the archive lacks it, and unlocks.
@@ -149,55 +169,18 @@ func (s *state) end(req *request, rs *runtimeState) {
 	rs.mu.Unlock()
 }
 
-// intern returns the canonical JSON of tags as a string that equal tags share. rs.mu is held.
-func (rs *runtimeState) intern(req *request, tags []tag) string {
-	if len(tags) == 0 {
-		return ""
-	}
-	req.json = appendTags(req.json[:0], tags, 0)
-	if s, ok := rs.tags[string(req.json)]; ok {
+// Intern implements [otlprows.Hooks]: equal tags share one string. rs.mu is held.
+func (q *request) Intern(json []byte) string {
+	rs := q.rs
+	if s, ok := rs.tags[string(json)]; ok {
 		return s
 	}
 	if len(rs.tags) >= maxTags {
 		clear(rs.tags)
 	}
-	s := string(req.json)
+	s := string(json)
 	if len(s) <= 1024 { // long ones are not worth remembering
 		rs.tags[s] = s
 	}
 	return s
-}
-
-// laneAttrs are the attributes of a lane, on a scope or on a registration.
-type laneAttrs struct {
-	id         archive.LaneID
-	name, kind string
-	clockError int64
-	segment    uint64
-}
-
-// parseLane reads the lane group. isLane is false when there is no lane id; bad is set when an attribute is malformed.
-func parseLane(m pcommon.Map) (l laneAttrs, isLane, bad bool) {
-	for k, v := range m.All() {
-		ok := true
-		var s string
-		switch k {
-		case semconv.LaneIDKey:
-			s, ok = strOf(v)
-			l.id = archive.LaneID(s)
-			isLane = true
-		case semconv.LaneNameKey:
-			l.name, ok = strOf(v)
-		case semconv.LaneKindKey:
-			l.kind, ok = strOf(v)
-		case semconv.LaneClockErrorNanosKey:
-			l.clockError, ok = intOf(v)
-		case semconv.SegmentIDKey:
-			if s, ok = strOf(v); ok && s != "" {
-				l.segment, ok = parseHex64(s)
-			}
-		}
-		bad = bad || !ok
-	}
-	return l, isLane, bad || (isLane && l.id == "")
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/stax-otel/stax/archive"
 	"github.com/stax-otel/stax/exporter/staxarchiveexporter/internal/metadata"
 	"github.com/stax-otel/stax/internal/origin"
+	"github.com/stax-otel/stax/internal/otlprows"
 	"github.com/stax-otel/stax/internal/recording"
 	"github.com/stax-otel/stax/sdk/semconv"
 )
@@ -218,7 +219,7 @@ func (e *archiveExporter) consumeTraces(ctx context.Context, td ptrace.Traces) e
 			for _, ss := range all.At(i).ScopeSpans().All() {
 				n += ss.Spans().Len()
 			}
-			return signalSpan, n
+			return otlprows.SignalSpan, n
 		})
 }
 
@@ -232,7 +233,7 @@ func (e *archiveExporter) consumeLogs(ctx context.Context, ld plog.Logs) error {
 			for _, sl := range all.At(i).ScopeLogs().All() {
 				n += sl.LogRecords().Len()
 			}
-			return signalLog, n
+			return otlprows.SignalLog, n
 		})
 }
 
@@ -274,9 +275,9 @@ func (e *archiveExporter) export(ctx context.Context, n int, resource func(int) 
 ) error {
 	var errs []error
 	for begin := 0; begin < n; {
-		id := recording.ID(str(resource(begin).Attributes(), semconv.RecordingIDKey))
+		id := recording.ID(otlprows.Str(resource(begin).Attributes(), semconv.RecordingIDKey))
 		end := begin + 1
-		for end < n && str(resource(end).Attributes(), semconv.RecordingIDKey) == string(id) {
+		for end < n && otlprows.Str(resource(end).Attributes(), semconv.RecordingIDKey) == string(id) {
 			end++
 		}
 		e.mu.Lock()

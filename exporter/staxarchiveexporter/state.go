@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stax-otel/stax/archive"
+	"github.com/stax-otel/stax/internal/otlprows"
 	"github.com/stax-otel/stax/internal/recording"
 	"github.com/stax-otel/stax/sdk/semconv"
 )
@@ -82,20 +83,20 @@ func (s *state) pseudoTID() uint32 {
 }
 
 // lane notes a lane's registration and appends its row when the archive lacks it. rs.mu is held.
-func (s *state) lane(req *request, rs *runtimeState, l laneAttrs) {
-	ls := rs.lanes[l.id]
+func (s *state) lane(req *request, rs *runtimeState, l otlprows.Lane) {
+	ls := rs.lanes[l.ID]
 	if ls == nil {
-		ls = &laneState{row: archive.Lane{Runtime: rs.id, ID: l.id, Kind: semconv.LaneKindGeneric, PseudoTID: s.pseudoTID()}}
-		rs.lanes[l.id] = ls
+		ls = &laneState{row: archive.Lane{Runtime: rs.id, ID: l.ID, Kind: semconv.LaneKindGeneric, PseudoTID: s.pseudoTID()}}
+		rs.lanes[l.ID] = ls
 	}
-	if l.name != "" {
-		ls.row.Name = l.name
+	if l.Name != "" {
+		ls.row.Name = l.Name
 	}
-	if l.kind != "" {
-		ls.row.Kind = l.kind
+	if l.Kind != "" {
+		ls.row.Kind = l.Kind
 	}
-	if l.clockError != 0 {
-		ls.row.ClockErrorNanos = l.clockError
+	if l.ClockErrorNanos != 0 {
+		ls.row.ClockErrorNanos = l.ClockErrorNanos
 	}
 	if ls.row != ls.held && !slices.Contains(req.batch.Lanes, ls.row) {
 		req.batch.Lanes = append(req.batch.Lanes, ls.row)

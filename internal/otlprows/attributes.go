@@ -1,4 +1,4 @@
-package staxarchiveexporter
+package otlprows
 
 import (
 	"encoding/base64"
@@ -76,14 +76,16 @@ func boolOf(v pcommon.Value) (value, ok bool) {
 	return v.Bool(), true
 }
 
-func str(m pcommon.Map, key string) string {
+// Str returns a string attribute, "" when there is none of that type.
+func Str(m pcommon.Map, key string) string {
 	if v, ok := m.Get(key); ok && v.Type() == pcommon.ValueTypeStr {
 		return v.Str()
 	}
 	return ""
 }
 
-func integer(m pcommon.Map, key string) (int64, bool) {
+// Int returns an integer attribute; false when there is none of that type.
+func Int(m pcommon.Map, key string) (int64, bool) {
 	if v, ok := m.Get(key); ok {
 		return intOf(v)
 	}
