@@ -129,6 +129,32 @@ const (
 	DetachedParentSpanIDKey = "stax.detached.parent_span_id"
 	// ContainmentClassKey (string): Set by the origin linker: synchronous, timed_out, waited_late, asynchronous or unproven.
 	ContainmentClassKey = "stax.containment.class"
+	// OriginWeakKey (boolean): Set by the origin linker when the nearest sample is farther away than twice the sampling period.
+	OriginWeakKey = "stax.origin.weak"
+	// ContainmentReasonKey (string): Set by the origin linker with class unproven: why.
+	ContainmentReasonKey = "stax.containment.reason"
+	// ContainmentWaitIDKey (string): Set by the origin linker: span id (16 hex digits) of the wait that decided.
+	ContainmentWaitIDKey = "stax.containment.wait_id"
+	// ContainmentOwnedNanosKey (int): Set by the origin linker with class synchronous: overlap of the wait and the dispatch.
+	ContainmentOwnedNanosKey = "stax.containment.owned_ns"
+	// ContainmentClockErrorNanosKey (int): Set by the origin linker: error bound within which instants of wait and dispatch were compared, -1 when unknown. Absent: both are of one clock.
+	ContainmentClockErrorNanosKey = "stax.containment.clock_error_ns"
+	// ContainmentCorroborationKey (string): Set by the origin linker: what CPU evidence says about the wait that decided (slept, spun, claimed, contradicted).
+	ContainmentCorroborationKey = "stax.containment.corroboration"
+	// ContainmentCrossThreadKey (boolean): Set by the origin linker when another thread of execution waited than the one that queued the work.
+	ContainmentCrossThreadKey = "stax.containment.cross_thread"
+	// ContainmentDifferentStackKey (boolean): Set by the origin linker when the stacks of queuing and waiting have no common function.
+	ContainmentDifferentStackKey = "stax.containment.different_stack"
+	// DerivedKey (boolean): Set by the origin linker on spans of a wall trace: a copy that nests a dispatch below the wait that provably waited for it. No target sent it; leave it out of sums.
+	DerivedKey = "stax.derived"
+	// CodeFunctionNameKey (string): Set by the origin linker: function of the top frame of the CPU stack that a linked origin stands for.
+	CodeFunctionNameKey = "code.function.name"
+	// CodeFilePathKey (string): Set by the origin linker: its file.
+	CodeFilePathKey = "code.file.path"
+	// CodeLineNumberKey (int): Set by the origin linker: its line.
+	CodeLineNumberKey = "code.line.number"
+	// CodeStacktraceKey (string): Set by the origin linker when configured: the whole stack, leaf first, one frame a line.
+	CodeStacktraceKey = "code.stacktrace"
 )
 
 // Counter values (span attributes and derived metrics).
