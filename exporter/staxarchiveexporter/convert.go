@@ -8,7 +8,6 @@ import (
 
 	"github.com/stax-otel/stax/archive"
 	"github.com/stax-otel/stax/internal/otlprows"
-	"github.com/stax-otel/stax/sdk/semconv"
 )
 
 // Package otlprows turns pdata into rows. What this file adds is the archive's side of it: what it holds already, what it
@@ -88,36 +87,9 @@ func (s *state) begin(resource pcommon.Resource) *runtimeState {
 		row.FirstSeenNanos = s.now().UnixNano()
 		row.ClockErrorNanos = -1
 	}
-	if pid, ok := otlprows.Int(attrs, semconv.ProcessPIDKey); ok {
-		row.TargetPID = pid
-		row.PID = pid
-	}
+	otlprows.ReadRuntime(row, attrs)
 	if pid, ok := s.rec.RuntimePID(rs.id); ok {
 		row.PID = int64(pid)
-	}
-	if pid, ok := otlprows.Int(attrs, semconv.ProcessParentPIDKey); ok {
-		row.ParentPID = pid
-	}
-	if n, ok := otlprows.Int(attrs, semconv.ClockErrorNanosKey); ok {
-		row.ClockErrorNanos = n
-	}
-	for _, f := range []struct {
-		key string
-		to  *string
-	}{
-		{semconv.ServiceNameKey, &row.ServiceName},
-		{semconv.ProcessExecutableNameKey, &row.Executable},
-		{semconv.ProcessCommandLineKey, &row.CommandLine},
-		{semconv.TelemetrySDKNameKey, &row.SDKName},
-		{semconv.TelemetrySDKVersionKey, &row.SDKVersion},
-		{semconv.TelemetrySDKLanguageKey, &row.SDKLanguage},
-	} {
-		if v := otlprows.Str(attrs, f.key); v != "" {
-			*f.to = v
-		}
-	}
-	if row.SDKName == "stax" {
-		row.Sequenced = true
 	}
 	return rs
 }

@@ -97,6 +97,47 @@ func RuntimeID(resource pcommon.Map) archive.RuntimeID {
 	return archive.RuntimeID("pid-" + strconv.FormatInt(pid, 10))
 }
 
+// ReadRuntime notes in row what a resource says about its runtime; what it does not say stays. PID becomes what the target
+// says: the caller knows better when the target lives in another PID namespace.
+func ReadRuntime(row *archive.Runtime, resource pcommon.Map) {
+	for k, v := range resource.All() {
+		switch v.Type() {
+		case pcommon.ValueTypeInt:
+			switch k {
+			case semconv.ProcessPIDKey:
+				row.TargetPID, row.PID = v.Int(), v.Int()
+			case semconv.ProcessParentPIDKey:
+				row.ParentPID = v.Int()
+			case semconv.ClockErrorNanosKey:
+				row.ClockErrorNanos = v.Int()
+			}
+		case pcommon.ValueTypeStr:
+			to := (*string)(nil)
+			switch k {
+			case semconv.ServiceNameKey:
+				to = &row.ServiceName
+			case semconv.ProcessExecutableNameKey:
+				to = &row.Executable
+			case semconv.ProcessCommandLineKey:
+				to = &row.CommandLine
+			case semconv.TelemetrySDKNameKey:
+				to = &row.SDKName
+			case semconv.TelemetrySDKVersionKey:
+				to = &row.SDKVersion
+			case semconv.TelemetrySDKLanguageKey:
+				to = &row.SDKLanguage
+			}
+			if to != nil && v.Str() != "" {
+				*to = v.Str()
+			}
+		default: // no attribute of the runtime has another type
+		}
+	}
+	if row.SDKName == "stax" {
+		row.Sequenced = true
+	}
+}
+
 // Lane is what the attributes of a lane say, on a scope or on a registration.
 type Lane struct {
 	ID              archive.LaneID

@@ -33,7 +33,10 @@ type counterAttr struct {
 	value pcommon.Value
 }
 
-const seqBits = 48
+const (
+	seqBits           = 48
+	containmentPrefix = "stax.containment."
+)
 
 // kind returns what a span is: a span type, "" for a span that is not part of the model, SignalSpan for one of an unknown
 // type. Dispatches and command buffers need a lane.
@@ -93,13 +96,16 @@ func (c *Converter) parseSpan(span ptrace.Span) {
 			a.timedOut, ok = boolOf(v)
 		case semconv.ThreadIDKey, semconv.ThreadNameKey:
 			c.tags = append(c.tags, tag{k, v}) // the wait takes them out again; on a dispatch they are free
-		case semconv.OriginStatusKey, semconv.OriginGradeKey, semconv.OriginDistanceNanosKey, semconv.ContainmentClassKey,
+		case semconv.OriginStatusKey, semconv.OriginGradeKey, semconv.OriginDistanceNanosKey, semconv.OriginWeakKey,
 			semconv.OriginKindKey:
 			// verdicts of the streaming linker: the archive derives its own over the whole recording
 		default:
 			var mine bool
 			if mine, ok = originAttr(&a.origin, k, v); mine {
 				break
+			}
+			if strings.HasPrefix(k, containmentPrefix) {
+				break // verdicts as well
 			}
 			if strings.HasPrefix(k, semconv.CounterPrefix) {
 				c.counters = append(c.counters, counterAttr{k, v})
