@@ -80,7 +80,8 @@ type Counter struct {
 
 // Origin is where a dispatch was queued from. The instant of the capture lies in [NotBefore, NotAfter].
 type Origin struct {
-	Thread    int64 `json:"thread"` // OS thread id; 0: the platform cannot tell
+	Thread    int64 `json:"thread"`              // OS thread id; 0: the platform cannot tell
+	Goroutine int64 `json:"goroutine,omitempty"` // 0: not known
 	NotBefore int64 `json:"not_before_ns"`
 	NotAfter  int64 `json:"not_after_ns"`
 	Site      Site  `json:"site"`
@@ -139,6 +140,9 @@ type Wait struct {
 	TimedOut       bool     `json:"timed_out"`
 	Awaits         []string `json:"awaits"` // as in stax.wait.awaits
 	Site           Site     `json:"site"`
+	// Goroutine waited, for Reason (an off-CPU reason); "" when it did not leave the processor.
+	Goroutine int64  `json:"goroutine,omitempty"`
+	Reason    string `json:"reason,omitempty"`
 }
 
 // Verdict is what a recording has to conclude about a dispatch, from the scenario that the target played.
@@ -154,6 +158,8 @@ type Verdict struct {
 	// wait for certain; both are 0 unless the class is synchronous.
 	OwnedMin int64 `json:"owned_min_ns"`
 	OwnedMax int64 `json:"owned_max_ns"`
+	// Corroboration is what CPU samples must say about the wait; "": nothing is expected.
+	Corroboration string `json:"corroboration,omitempty"`
 }
 
 // LaneTotal sums the dispatches of one lane that were reported while recorded.

@@ -206,7 +206,7 @@ func (f *feeder) playStranger() {
 
 //go:noinline
 func strangerMain(d *device, s *submission, tries int, finished chan<- struct{}) {
-	if threadID() != s.thread && tries > 0 {
+	if truth.Thread() != s.thread && tries > 0 {
 		go strangerMain(d, s, tries-1, finished)
 		return
 	}

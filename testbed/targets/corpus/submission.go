@@ -45,7 +45,7 @@ type work struct {
 func newSubmission(ctx context.Context, d *device, rng *rand.Rand, scenario string) *submission {
 	runtime.LockOSThread()
 	s := &submission{
-		ctx: ctx, ledger: d.ledger, lane: d.lane, rng: rng, scenario: scenario, thread: threadID(),
+		ctx: ctx, ledger: d.ledger, lane: d.lane, rng: rng, scenario: scenario, thread: truth.Thread(),
 		stampLate: rng.IntN(16) == 0, done: make(chan struct{}),
 	}
 	t := time.Now()
