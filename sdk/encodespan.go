@@ -147,6 +147,9 @@ func (e *encoder) origin(b []byte, field int, o *Origin) []byte {
 	if o.goroutine != 0 {
 		b = wire.Int(b, field, semconv.OriginGoroutineIDKey, o.goroutine)
 	}
+	if o.locked {
+		b = wire.Bool(b, field, semconv.OriginThreadLockedKey, true)
+	}
 	if o.time != 0 {
 		b = wire.Int(b, field, semconv.OriginTimeKey, o.time)
 	}

@@ -109,6 +109,7 @@ func (rt *Runtime) gateLoop(life context.Context, v verdict) {
 			}
 			v, pause = next, t.pollRetry
 			rt.decide(v)
+			rt.notify()
 		default:
 			failing = time.Time{}
 			same := next.state == v.state && next.reply.RecordingID == v.reply.RecordingID
@@ -117,6 +118,7 @@ func (rt *Runtime) gateLoop(life context.Context, v verdict) {
 			}
 			v = next
 			rt.decide(v)
+			rt.notify()
 		}
 		if pause > 0 {
 			select {

@@ -28,6 +28,7 @@ func (rt *Runtime) launch() {
 	rt.done = make(chan struct{})
 	rt.mu.Unlock()
 
+	defer rt.notify()
 	first := verdict{state: StateDisconnected, reason: "not asked yet"}
 	w := &worker{rt: rt}
 	rt.protect(func() {
@@ -163,6 +164,9 @@ func (rt *Runtime) Shutdown(ctx context.Context) error {
 	}
 	done := rt.done
 	rt.mu.Unlock()
+	if first {
+		rt.notify()
+	}
 	if done == nil {
 		return nil
 	}

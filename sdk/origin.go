@@ -5,6 +5,8 @@ import (
 	"runtime"
 
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/stax-otel/stax/sdk/internal/link"
 )
 
 // OriginMode says how much an origin captures.
@@ -27,10 +29,31 @@ type Origin struct {
 	stack     uint64 // hash of the program counters; see stackTable
 	cpuTrace  trace.TraceID
 	cpuSpan   trace.SpanID
+	locked    bool
 }
 
 // OriginAt makes an origin from facts that the caller knows: an OS thread id (0: unknown) and an instant.
 func OriginAt(threadID int64, t Time) Origin { return Origin{thread: threadID, time: int64(t)} }
+
+// WithGoroutine returns o with the id of the goroutine that it names. Captures do not know it: it matters for origins
+// that a program makes itself with [OriginAt].
+func (o Origin) WithGoroutine(id int64) Origin {
+	o.goroutine = id
+	return o
+}
+
+// WithThreadLocked returns o with the promise that the code which it names is bound to its thread
+// (runtime.LockOSThread), so that CPU samples of the thread are samples of that code.
+func (o Origin) WithThreadLocked() Origin {
+	o.locked = true
+	return o
+}
+
+// GoroutineID is the goroutine's id, 0 when unknown.
+func (o Origin) GoroutineID() int64 { return o.goroutine }
+
+// ThreadLocked reports what [Origin.WithThreadLocked] promised.
+func (o Origin) ThreadLocked() bool { return o.locked }
 
 // IsZero reports whether nothing was captured.
 func (o Origin) IsZero() bool { return o == Origin{} }
@@ -81,5 +104,8 @@ func (rt *Runtime) capture(ctx context.Context, m OriginMode, skip int) Origin {
 	}
 	o.thread = threadID()
 	o.time = int64(Now())
+	if link.Tracing.Load() {
+		traceOrigin(ctx, o.time)
+	}
 	return o
 }

@@ -37,13 +37,21 @@ type recordFlags uint8
 const (
 	flagFaulted recordFlags = 1 << iota
 	flagTimedOut
+	flagThreadLocked // of the origin
 )
 
 func (r *record) setOrigin(o *Origin) {
 	r.thread, r.goroutine, r.originTime, r.stack = o.thread, o.goroutine, o.time, o.stack
 	r.cpuTrace, r.cpuSpan = o.cpuTrace, o.cpuSpan
+	r.flags &^= flagThreadLocked
+	if o.locked {
+		r.flags |= flagThreadLocked
+	}
 }
 
 func (r *record) origin() Origin {
-	return Origin{thread: r.thread, goroutine: r.goroutine, time: r.originTime, stack: r.stack, cpuTrace: r.cpuTrace, cpuSpan: r.cpuSpan}
+	return Origin{
+		thread: r.thread, goroutine: r.goroutine, time: r.originTime, stack: r.stack, cpuTrace: r.cpuTrace, cpuSpan: r.cpuSpan,
+		locked: r.flags&flagThreadLocked != 0,
+	}
 }

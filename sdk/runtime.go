@@ -64,12 +64,16 @@ type Runtime struct {
 	changed chan struct{} // a new verdict is there
 	counts  reporterCounts
 
+	subMu sync.Mutex // serializes the calls of subscribers
+	subs  []*subscriber
+
 	mu      sync.Mutex
 	lanes   []*Lane // by index - 1
 	closing bool    // Shutdown was called
 	want    verdict // the gate's last word
 	cur     *session
-	last    *session // the previous one's account; the worker's
+	last    *session       // the previous one's account; the worker's
+	holds   map[string]int // by recording id: who has something to send before the recording's last word
 }
 
 // std is the default runtime: a variable, not a pointer, so that [ReportingActive] is one load.

@@ -13,6 +13,7 @@ type session struct {
 	ctx    context.Context // of its requests; ends some time after the recording
 	cancel context.CancelFunc
 	ending atomic.Bool // the gate named another recording or none
+	ended  time.Time   // when; guarded by Runtime.mu
 
 	shards   []shardSession // index 0 is the ringless shard 0
 	stacks   *stackTable
@@ -133,6 +134,7 @@ func (s *session) empty() bool {
 // end says that the recording is over for this runtime. What is queued may be sent for another d.
 func (s *session) end(d time.Duration) {
 	if !s.ending.Swap(true) {
+		s.ended = time.Now()
 		time.AfterFunc(d, s.cancel)
 	}
 }

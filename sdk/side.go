@@ -28,7 +28,7 @@ const (
 	maxTags      = 64       // of one record
 	maxValues    = 384      // counter values of one record
 	maxAwaits    = 1024     // of one wait
-	sideOrigin   = 4*8 + 16 + 8
+	sideOrigin   = 4*8 + 16 + 8 + 1
 )
 
 // extras collects the side bytes of one record under construction. owner tells a stale copy of the builder that its
@@ -134,6 +134,11 @@ func (x *extras) origin(t sideItem, o *Origin) bool {
 	x.u64(o.stack)
 	x.buf = append(x.buf, o.cpuTrace[:]...)
 	x.buf = append(x.buf, o.cpuSpan[:]...)
+	locked := byte(0)
+	if o.locked {
+		locked = 1
+	}
+	x.buf = append(x.buf, locked)
 	return true
 }
 
@@ -203,6 +208,7 @@ func (r *sideReader) origin() (o Origin) {
 	o.thread, o.goroutine, o.time, o.stack = int64(r.u64()), int64(r.u64()), int64(r.u64()), r.u64()
 	copy(o.cpuTrace[:], r.bytes(16))
 	copy(o.cpuSpan[:], r.bytes(8))
+	o.locked = r.u8() != 0
 	return o
 }
 

@@ -16,6 +16,7 @@ type timing struct {
 	backoff      time.Duration // first pause between retries; doubles
 	maxBackoff   time.Duration // longest pause, also for Retry-After
 	drainTimeout time.Duration // for the last batches after the recording ended
+	holdTimeout  time.Duration // of these, how long the last word waits for what others still send
 	segmentAge   time.Duration // of one lane segment
 	segmentSpans int           // of one lane segment
 	batchRecords int           // in one export request
@@ -45,6 +46,7 @@ func (t timing) withDefaults() timing {
 	d(&t.backoff, 100*time.Millisecond)
 	d(&t.maxBackoff, 5*time.Second)
 	d(&t.drainTimeout, 2*time.Second)
+	t.holdTimeout = t.drainTimeout * 3 / 4
 	d(&t.segmentAge, time.Second)
 	n(&t.segmentSpans, 5000)
 	n(&t.batchRecords, 4096)

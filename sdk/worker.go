@@ -290,7 +290,7 @@ func (w *worker) build(now time.Time) *batch {
 	rt.waking.Store(false)
 	rt.snapshot(s)
 	beat := !now.Before(s.nextBeat)
-	if s.empty() && !beat && !s.detached {
+	if s.empty() && !beat && (!s.detached || rt.held(s, now)) {
 		return nil
 	}
 	e := s.enc
@@ -326,7 +326,7 @@ func (w *worker) build(now time.Time) *batch {
 	}
 	w.next = (w.next + 1) % len(s.shards)
 	s.nextBeat = now.Add(t.heartbeat)
-	p := &batch{records: uint64(records), built: now, final: s.detached && s.empty()}
+	p := &batch{records: uint64(records), built: now, final: s.detached && s.empty() && !rt.held(s, now)}
 	p.logs = e.finishLogs()
 	p.traces = e.finishTraces(p.final)
 	return p

@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,6 +29,8 @@ type recordOptions struct {
 	name       string
 	pids       []int
 	origins    string
+	sampleHz   int
+	cpuBudget  string
 	http, grpc string
 	command    []string
 }
@@ -79,6 +83,8 @@ failed (its code is in the archive, which is sealed), or the recording did.`,
 	f.StringVar(&o.name, "name", "", "name of the recording (default: the command's)")
 	f.IntSliceVar(&o.pids, "pid", nil, "record this running process and its children; may be repeated")
 	f.StringVar(&o.origins, "origins", "", "what targets note about the CPU code that queues work: stack, thread or off (default: each lane decides, mostly stack)")
+	f.IntVar(&o.sampleHz, "sample-hz", defaultSampleHz, "CPU samples a second and thread of Go programs that import sdk/cputrace; 0: none")
+	f.StringVar(&o.cpuBudget, "cpu-budget", "5%", "most of its own CPU time that a program may spend on being sampled; past it a cheaper source takes over")
 	f.StringVar(&o.http, "http", "", "also receive OTLP over HTTP at this host:port")
 	f.StringVar(&o.grpc, "grpc", "", "also receive OTLP over gRPC at this host:port")
 	return cmd
@@ -90,6 +96,12 @@ func (o *recordOptions) check() error {
 	}
 	if modes := []string{"", gate.OriginStack, gate.OriginThread, gate.OriginOff}; !slices.Contains(modes, o.origins) {
 		return usageError("--origins %s: want stack, thread or off", o.origins)
+	}
+	if o.sampleHz < 0 || o.sampleHz > maxSampleHz {
+		return usageError("--sample-hz %d: want 0 to %d", o.sampleHz, maxSampleHz)
+	}
+	if _, err := parseBudget(o.cpuBudget); err != nil {
+		return usageError("--cpu-budget %w", err)
 	}
 	if o.name != "" {
 		if err := recording.CheckName(o.name); err != nil {
@@ -113,9 +125,27 @@ func (o *recordOptions) startOptions() recording.StartOptions {
 	if name == "" && len(o.pids) > 0 {
 		name = fmt.Sprintf("pid-%d", o.pids[0])
 	}
+	budget, _ := parseBudget(o.cpuBudget) // checked
 	return recording.StartOptions{
 		Name: name, Out: o.out, PIDs: o.pids, Command: o.command, Duration: o.duration, OriginMode: o.origins,
+		SampleHz: o.sampleHz, SampleBudgetPermille: budget,
 	}
+}
+
+// Rates of CPU samples. Timers of threads tick with the kernel, which rarely does it more than 1000 times a second.
+const (
+	defaultSampleHz = 250
+	maxSampleHz     = 1000
+)
+
+// parseBudget reads a share of CPU time, such as 5% or 2.5%, as thousandths.
+func parseBudget(s string) (permille int, err error) {
+	percent, ok := strings.CutSuffix(strings.TrimSpace(s), "%")
+	v, err := strconv.ParseFloat(percent, 64)
+	if !ok || err != nil || !(v >= 0.1 && v <= 100) {
+		return 0, fmt.Errorf("%s: want 0.1%% to 100%%; --sample-hz 0 switches sampling off", s)
+	}
+	return int(math.Round(v * 10)), nil
 }
 
 // safeName makes a name that can begin a file name, "" when nothing is left of it.

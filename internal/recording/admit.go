@@ -163,6 +163,6 @@ func (r *Recording) reply(schema int) gate.Reply {
 	defer r.mu.Unlock()
 	return gate.Reply{
 		RecordingID: string(r.id), SchemaVersion: schema, SampleHz: r.opts.SampleHz, OriginMode: r.opts.OriginMode,
-		StopAtUnixNano: unixNano(r.stopAt),
+		SampleBudgetPermille: r.opts.SampleBudgetPermille, StopAtUnixNano: unixNano(r.stopAt),
 	}
 }

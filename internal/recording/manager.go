@@ -78,6 +78,9 @@ type StartOptions struct {
 	OriginMode string `json:"origin_mode,omitempty"`
 	// SampleHz is the wanted CPU sampling rate; 0: none.
 	SampleHz int `json:"sample_hz,omitempty"`
+	// SampleBudgetPermille is how much of its own processor time a target may spend on being sampled, in thousandths;
+	// 0: the target's default.
+	SampleBudgetPermille int `json:"sample_budget_permille,omitempty"`
 }
 
 // Sink stores what a recording receives. Data reaches it by its own way (an exporter is a Sink and a consumer); the
@@ -435,6 +438,8 @@ func (o *StartOptions) normalize() error {
 		return invalidf("duration must be at least 0, not %s", o.Duration)
 	case o.SampleHz < 0 || o.SampleHz > 100_000:
 		return invalidf("sampling rate must be between 0 and 100000 Hz, not %d", o.SampleHz)
+	case o.SampleBudgetPermille < 0 || o.SampleBudgetPermille > 1000:
+		return invalidf("sampling budget must be between 0 and 1000 permille, not %d", o.SampleBudgetPermille)
 	case len(o.Mode) > 32 || len(o.PIDs) > 10_000 || len(o.Command) > 10_000:
 		return invalidf("mode, pids or command too long")
 	case o.Token != "" && (len(o.Token) < 16 || len(o.Token) > 256):

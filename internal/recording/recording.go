@@ -51,6 +51,8 @@ type Info struct {
 
 	OriginMode string `json:"origin_mode,omitempty"`
 	SampleHz   int    `json:"sample_hz,omitempty"`
+	// SampleBudgetPermille is as in StartOptions.
+	SampleBudgetPermille int `json:"sample_budget_permille,omitempty"`
 
 	Runtimes []RuntimeInfo `json:"runtimes,omitempty"`
 	Drops    []DropTotal   `json:"drops,omitempty"`
@@ -147,7 +149,7 @@ func (r *Recording) Info() Info {
 		ID: r.id, Name: r.opts.Name, Mode: r.opts.Mode, State: r.state, Path: r.path, Command: slices.Clone(r.opts.Command),
 		PIDs: slices.Sorted(maps.Keys(r.members)), StartedUnixNano: unixNano(r.started), StoppedUnixNano: unixNano(r.stopped),
 		StopAtUnixNano: unixNano(r.stopAt), StopReason: r.stopReason, ExitSignal: r.exitSignal,
-		OriginMode: r.opts.OriginMode, SampleHz: r.opts.SampleHz, Undrained: r.undrained,
+		OriginMode: r.opts.OriginMode, SampleHz: r.opts.SampleHz, SampleBudgetPermille: r.opts.SampleBudgetPermille, Undrained: r.undrained,
 		SealDone: r.sealDone, SealTotal: r.sealTotal,
 	}
 	if r.exitCode != nil {

@@ -77,6 +77,9 @@ type Reply struct {
 	SchemaVersion int `json:"schema_version"`
 	// SampleHz is the wanted CPU sampling rate; 0: none.
 	SampleHz int `json:"sample_hz,omitempty"`
+	// SampleBudgetPermille is how much of its own processor time a target may spend on being sampled, in thousandths;
+	// 0: the target's default.
+	SampleBudgetPermille int `json:"sample_budget_permille,omitempty"`
 	// OriginMode is the dearest kind of origin wanted: stack, thread or off; empty: the lane decides.
 	OriginMode string `json:"origin_mode,omitempty"`
 	// StopAtUnixNano, if not 0, is when the recording will stop by itself.

@@ -115,7 +115,13 @@ func TestRandomRecords(t *testing.T) {
 			f.Dropped++
 		}
 		if pick(2) {
-			d.Origin(sdk.OriginAt(int64(i+1), sdk.Time(i+5)))
+			o := sdk.OriginAt(int64(i+1), sdk.Time(i+5))
+			if i%2 == 0 {
+				o = o.WithGoroutine(int64(i + 2)).WithThreadLocked()
+				f.Attributes[semconv.OriginGoroutineIDKey] = int64(i + 2)
+				f.Attributes[semconv.OriginThreadLockedKey] = true
+			}
+			d.Origin(o)
 			f.Attributes[semconv.OriginThreadIDKey] = int64(i + 1)
 			f.Attributes[semconv.OriginTimeKey] = int64(i + 5)
 		}

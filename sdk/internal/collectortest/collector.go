@@ -109,6 +109,12 @@ func (c *Collector) Record(id string) {
 	})
 }
 
+// Reply makes the gate answer r, with the SDK's schema version.
+func (c *Collector) Reply(r gate.Reply) {
+	r.SchemaVersion = semconv.SchemaVersion
+	c.Set(func(c *Collector) { c.reply = r })
+}
+
 // Origins sets the gate's origin mode.
 func (c *Collector) Origins(mode string) { c.Set(func(c *Collector) { c.reply.OriginMode = mode }) }
 

@@ -1,0 +1,62 @@
+package sdk
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/stax-otel/stax/sdk/internal/link"
+	"github.com/stax-otel/stax/sdk/otlp"
+)
+
+func init() {
+	link.Of = func(runtime any) link.Target {
+		rt, _ := runtime.(*Runtime)
+		if rt == nil {
+			rt = &std
+		}
+		rt.init()
+		return linked{rt}
+	}
+}
+
+// linked is a runtime as the optional packages see it.
+type linked struct{ rt *Runtime }
+
+func (l linked) Context() context.Context { return l.rt.ctx }
+
+func (l linked) Client() *otlp.Client {
+	l.rt.mu.Lock()
+	defer l.rt.mu.Unlock()
+	return l.rt.endpoint.client
+}
+
+func (l linked) Resource(recording string) []byte { return appendResource(nil, l.rt, recording) }
+
+func (l linked) Hold(recording string) (release func()) {
+	rt := l.rt
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	if rt.holds == nil {
+		rt.holds = map[string]int{}
+	}
+	rt.holds[recording]++
+	var once sync.Once
+	return func() {
+		once.Do(func() {
+			rt.mu.Lock()
+			if rt.holds[recording]--; rt.holds[recording] == 0 {
+				delete(rt.holds, recording)
+			}
+			rt.mu.Unlock()
+			rt.wake()
+		})
+	}
+}
+
+// held reports whether the last word of s has to wait. A holder that takes too long is not waited for.
+func (rt *Runtime) held(s *session, now time.Time) bool {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	return rt.holds[s.id] > 0 && (s.ended.IsZero() || now.Sub(s.ended) < rt.cfg.timing.holdTimeout)
+}
