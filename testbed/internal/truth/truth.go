@@ -82,6 +82,7 @@ type Counter struct {
 type Origin struct {
 	Thread    int64 `json:"thread"`              // OS thread id; 0: the platform cannot tell
 	Goroutine int64 `json:"goroutine,omitempty"` // 0: not known
+	Locked    bool  `json:"locked,omitempty"`    // the goroutine is bound to its thread
 	NotBefore int64 `json:"not_before_ns"`
 	NotAfter  int64 `json:"not_after_ns"`
 	Site      Site  `json:"site"`
