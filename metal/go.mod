@@ -1,3 +1,5 @@
 module github.com/stax-otel/stax/metal
 
 go 1.25.0
+
+require github.com/ebitengine/purego v0.11.3
