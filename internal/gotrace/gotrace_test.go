@@ -3,6 +3,7 @@ package gotrace
 import (
 	"context"
 	"errors"
+	"flag"
 	"io"
 	"net"
 	"os"
@@ -486,8 +487,12 @@ func TestOriginEvents(t *testing.T) {
 
 func TestCaps(t *testing.T) {
 	r := record(t)
-	for range 50 {
-		mark()
+	for i := range 50 {
+		if i%2 == 0 {
+			mark()
+		} else {
+			burn(0)
+		}
 		time.Sleep(100 * time.Microsecond)
 	}
 	payloads := r.stop()
@@ -541,7 +546,34 @@ func TestPanicIsAnError(t *testing.T) {
 	require.ErrorContains(t, err, "the parser failed")
 }
 
+var update = flag.Bool("update", false, "write testdata anew")
+
+// TestCommittedTrace parses a trace that another build of Go wrote.
+func TestCommittedTrace(t *testing.T) {
+	const file = "testdata/go1.26.trace"
+	if *update {
+		r := record(t)
+		c := make(chan int)
+		go func() { mark(); c <- 1 }()
+		time.Sleep(time.Millisecond)
+		<-c
+		require.NoError(t, os.WriteFile(file, r.stop()[0], 0o600))
+	}
+	payload, err := os.ReadFile(file)
+	require.NoError(t, err)
+	g := parseAll(t, NewSession(Options{}), [][]byte{payload})[0]
+	require.Len(t, g.OriginEvents, 1)
+	require.Len(t, waitsOf([]*Generation{g}, g.OriginEvents[0].GoroutineID, "chan send"), 1)
+	require.InDelta(t, g.OriginEvents[0].TimeNanos, g.OriginEvents[0].EventNanos, 1e6)
+}
+
 func FuzzParse(f *testing.F) {
+	payload, err := os.ReadFile("testdata/go1.26.trace")
+	require.NoError(f, err)
+	f.Add(payload)
+	f.Add(payload[:len(payload)/2])
+	f.Add(payload[:headerLen])
+	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		s := NewSession(Options{MaxGoroutines: 100, MaxWaits: 100})
 		g, err := s.Parse(payload)
