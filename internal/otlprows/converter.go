@@ -74,6 +74,9 @@ func (c *Converter) Begin(batch *archive.Batch, runtime archive.RuntimeID, hooks
 	c.sequenced, c.final = false, false
 }
 
+// Runtime returns the runtime that Begin was called with.
+func (c *Converter) Runtime() archive.RuntimeID { return c.runtime }
+
 // Sequenced reports whether a record since Begin carried a sequence number, or there was a heartbeat.
 func (c *Converter) Sequenced() bool { return c.sequenced }
 
