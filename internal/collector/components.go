@@ -22,6 +22,7 @@ import (
 	"github.com/stax-otel/stax/exporter/staxarchiveexporter"
 	"github.com/stax-otel/stax/extension/staxquery"
 	"github.com/stax-otel/stax/internal/recording"
+	"github.com/stax-otel/stax/processor/originlinker"
 	"github.com/stax-otel/stax/receiver/staxtargetreceiver"
 )
 
@@ -29,7 +30,7 @@ import (
 var (
 	extensions = []func() extension.Factory{staxquery.NewFactory, zpagesextension.NewFactory}
 	receivers  = []func() receiver.Factory{staxtargetreceiver.NewFactory, otlpreceiver.NewFactory}
-	processors = []func() processor.Factory{memorylimiterprocessor.NewFactory}
+	processors = []func() processor.Factory{originlinker.NewFactory, memorylimiterprocessor.NewFactory}
 	exporters  = []func() exporter.Factory{
 		staxarchiveexporter.NewFactory, otlpexporter.NewFactory, otlphttpexporter.NewFactory, debugexporter.NewFactory,
 		prometheusexporter.NewFactory,

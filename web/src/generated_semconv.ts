@@ -101,6 +101,32 @@ export const Attr = {
   DetachedParentSpanID: "stax.detached.parent_span_id",
   /** Set by the origin linker: synchronous, timed_out, waited_late, asynchronous or unproven. */
   ContainmentClass: "stax.containment.class",
+  /** Set by the origin linker when the nearest sample is farther away than twice the sampling period. */
+  OriginWeak: "stax.origin.weak",
+  /** Set by the origin linker with class unproven: why. */
+  ContainmentReason: "stax.containment.reason",
+  /** Set by the origin linker: span id (16 hex digits) of the wait that decided. */
+  ContainmentWaitID: "stax.containment.wait_id",
+  /** Set by the origin linker with class synchronous: overlap of the wait and the dispatch. */
+  ContainmentOwnedNanos: "stax.containment.owned_ns",
+  /** Set by the origin linker: error bound within which instants of wait and dispatch were compared, -1 when unknown. Absent: both are of one clock. */
+  ContainmentClockErrorNanos: "stax.containment.clock_error_ns",
+  /** Set by the origin linker: what CPU evidence says about the wait that decided (slept, spun, claimed, contradicted). */
+  ContainmentCorroboration: "stax.containment.corroboration",
+  /** Set by the origin linker when another thread of execution waited than the one that queued the work. */
+  ContainmentCrossThread: "stax.containment.cross_thread",
+  /** Set by the origin linker when the stacks of queuing and waiting have no common function. */
+  ContainmentDifferentStack: "stax.containment.different_stack",
+  /** Set by the origin linker on spans of a wall trace: a copy that nests a dispatch below the wait that provably waited for it. No target sent it; leave it out of sums. */
+  Derived: "stax.derived",
+  /** Set by the origin linker: function of the top frame of the CPU stack that a linked origin stands for. */
+  CodeFunctionName: "code.function.name",
+  /** Set by the origin linker: its file. */
+  CodeFilePath: "code.file.path",
+  /** Set by the origin linker: its line. */
+  CodeLineNumber: "code.line.number",
+  /** Set by the origin linker when configured: the whole stack, leaf first, one frame a line. */
+  CodeStacktrace: "code.stacktrace",
   /** Counter name, on derived metrics. */
   CounterName: "stax.counter.name",
   /** Counter set id, on derived metrics. */
