@@ -173,7 +173,7 @@ const (
 )
 
 // CPU samples, waits and origin events (OTLP profiles).
-// One Sample with several timestamps is that many observations. Sample types: samples/count (on-CPU), off_cpu/nanoseconds (timestamp = end of the wait, value = duration), events/count with stax.event.name. A Go execution trace travels unparsed: original_payload_format go_exectrace, original_payload = header and one generation; the receiver replaces it by the profiles of this table.
+// One Sample with several timestamps is that many observations. Sample types: samples/count and cpu/nanoseconds (on-CPU; both in one scope are two sides of the same observations), off_cpu/nanoseconds (timestamp = end of the wait, value = duration), events/count with stax.event.name. A Go execution trace travels unparsed: original_payload_format go_exectrace, original_payload = header and one generation; the receiver replaces it by the profiles of this table.
 const (
 	// ThreadOSIDKey (int): OS thread id of a sample; without it thread.id counts as the OS thread id, as the OpenTelemetry eBPF profiler sends it.
 	ThreadOSIDKey = "stax.thread.os_id"
@@ -191,7 +191,7 @@ const (
 	WakerThreadIDKey = "stax.waker.thread_id"
 	// WakerGoroutineIDKey (int): Goroutine of who ended it.
 	WakerGoroutineIDKey = "stax.waker.goroutine_id"
-	// WakerStackIDKey (string): Index into the profile dictionary's stack table, as decimal text: the stack of who ended it.
+	// WakerStackIDKey (string): Stack of who ended it: 16 hex digits as in stax.stack.id. The frames are those of the stack with that content in the profile dictionary; an index would not survive a merge of dictionaries.
 	WakerStackIDKey = "stax.waker.stack_id"
 	// EventNameKeyKey (string): Kind of an events/count sample: stax.origin or stax.span.
 	EventNameKeyKey = "stax.event.name"
@@ -213,6 +213,22 @@ const (
 	ProfileLostBytesKey = "stax.profile.lost_bytes"
 	// ProfileLostGenerationsKey (int): Profile attribute: trace generations given up in the profile's time.
 	ProfileLostGenerationsKey = "stax.profile.lost_generations"
+	// ProfileSamplesKey (int): Profile attribute: samples that the source took in the profile's time.
+	ProfileSamplesKey = "stax.profile.samples"
+	// ProfileWaitsKey (int): Profile attribute: off-CPU intervals that ended in the profile's time, also those not sent.
+	ProfileWaitsKey = "stax.profile.waits"
+	// ProfileWaitsShortKey (int): Profile attribute: those of them that are not sent because they were short.
+	ProfileWaitsShortKey = "stax.profile.waits_short"
+	// ProfileShortNanosKey (int): Profile attribute: the time of these.
+	ProfileShortNanosKey = "stax.profile.short_ns"
+	// ProfileOriginEventsKey (int): Profile attribute: events of stax's own in the profile's time.
+	ProfileOriginEventsKey = "stax.profile.origin_events"
+	// ProfileEventsKey (int): Profile attribute: raw events that the source was read from.
+	ProfileEventsKey = "stax.profile.events"
+	// ProfileBytesKey (int): Profile attribute: raw bytes that the target sent.
+	ProfileBytesKey = "stax.profile.bytes"
+	// ProfileClockErrorNanosKey (int): Profile attribute: bound on the difference between the source's instants and the runtime's clock.
+	ProfileClockErrorNanosKey = "stax.profile.clock_error_ns"
 )
 
 // Event stax.stack: definition of a captured stack.

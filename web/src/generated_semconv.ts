@@ -153,7 +153,7 @@ export const Attr = {
   WakerThreadID: "stax.waker.thread_id",
   /** Goroutine of who ended it. */
   WakerGoroutineID: "stax.waker.goroutine_id",
-  /** Index into the profile dictionary's stack table, as decimal text: the stack of who ended it. */
+  /** Stack of who ended it: 16 hex digits as in stax.stack.id. The frames are those of the stack with that content in the profile dictionary; an index would not survive a merge of dictionaries. */
   WakerStackID: "stax.waker.stack_id",
   /** Kind of an events/count sample: stax.origin or stax.span. */
   EventNameKey: "stax.event.name",
@@ -175,6 +175,22 @@ export const Attr = {
   ProfileLostBytes: "stax.profile.lost_bytes",
   /** Profile attribute: trace generations given up in the profile's time. */
   ProfileLostGenerations: "stax.profile.lost_generations",
+  /** Profile attribute: samples that the source took in the profile's time. */
+  ProfileSamples: "stax.profile.samples",
+  /** Profile attribute: off-CPU intervals that ended in the profile's time, also those not sent. */
+  ProfileWaits: "stax.profile.waits",
+  /** Profile attribute: those of them that are not sent because they were short. */
+  ProfileWaitsShort: "stax.profile.waits_short",
+  /** Profile attribute: the time of these. */
+  ProfileShortNanos: "stax.profile.short_ns",
+  /** Profile attribute: events of stax's own in the profile's time. */
+  ProfileOriginEvents: "stax.profile.origin_events",
+  /** Profile attribute: raw events that the source was read from. */
+  ProfileEvents: "stax.profile.events",
+  /** Profile attribute: raw bytes that the target sent. */
+  ProfileBytes: "stax.profile.bytes",
+  /** Profile attribute: bound on the difference between the source's instants and the runtime's clock. */
+  ProfileClockErrorNanos: "stax.profile.clock_error_ns",
   /** 16 hex digits. */
   StackID: "stax.stack.id",
   /** Fully qualified function names. */
