@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/pdata/pmetric"
 
 	"github.com/stax-otel/stax/receiver/staxtargetreceiver/internal/derive"
 	"github.com/stax-otel/stax/sdk"
@@ -83,11 +84,15 @@ func TestRealSDK(t *testing.T) {
 	sums := map[string]int64{}
 	for _, md := range fx.metrics.AllMetrics() {
 		for _, m := range md.ResourceMetrics().At(0).ScopeMetrics().At(0).Metrics().All() {
+			if m.Type() == pmetric.MetricTypeHistogram {
+				sums[m.Name()+" "+m.Unit()] = int64(m.Histogram().DataPoints().At(0).Count())
+				continue
+			}
 			sums[m.Name()+" "+m.Unit()] = m.Sum().DataPoints().At(0).IntValue()
 		}
 	}
 	assert.Equal(t, map[string]int64{
 		derive.MetricDispatches + " {dispatch}": frames * perFrame, derive.MetricDispatchTime + " ns": frames * perFrame * 1000,
-		"stax.counter.gpu.read By": frames * perFrame * 10,
+		derive.MetricDuration + " s": frames * perFrame, "stax.counter.gpu.read By": frames * perFrame * 10,
 	}, sums)
 }

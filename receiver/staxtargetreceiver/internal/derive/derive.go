@@ -12,6 +12,7 @@ package derive
 import (
 	"cmp"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,6 +29,7 @@ import (
 const (
 	MetricDispatches    = "stax.dispatches"
 	MetricDispatchTime  = "stax.dispatch.time"
+	MetricDuration      = "stax.dispatch.duration"
 	MetricUntimed       = "stax.dispatches.untimed"
 	MetricUnavailable   = "stax.counter.unavailable"
 	overflowKey         = "otel.metric.overflow"
@@ -47,6 +49,24 @@ const (
 	keepAlive   = 30 * time.Second // an unchanged resource is sent again after this time
 	idleTimeout = 10 * time.Minute // an unchanged resource is forgotten after this time
 )
+
+// durationBounds are the bucket bounds of stax.dispatch.duration in nanoseconds: a microsecond to ten seconds, three to the
+// decade, so that a quantile read from them is off by a factor of two and a half at most.
+var durationBounds = [...]uint64{
+	1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 2e6, 5e6, 1e7, 2e7, 5e7, 1e8, 2e8, 5e8, 1e9, 2e9, 5e9, 1e10,
+}
+
+// histogram counts durations by bucket; the last has no bound.
+type histogram struct {
+	counts  [len(durationBounds) + 1]uint64
+	longest [len(durationBounds) + 1]exemplar // of each bucket since the last emission
+}
+
+func (h *histogram) add(nanos uint64, o *observation) {
+	i, _ := slices.BinarySearch(durationBounds[:], nanos) // a bound belongs to the bucket below it
+	h.counts[i]++
+	h.longest[i].offer(float64(nanos), o)
+}
 
 // Resource identifies a runtime in a recording.
 type Resource struct {
@@ -99,6 +119,7 @@ type lane struct {
 	nanos      uint64
 	untimed    int64
 	slowest    exemplar
+	durations  histogram
 	named      map[string]*named
 	order      []*named
 	spill      *named // counters of dispatch names that got no series
@@ -321,6 +342,10 @@ func (d *Deriver) resource(sc *scope, now time.Time) *resource {
 	return res
 }
 
+// laneSeries are the series of each lane: dispatches, time and durations. A histogram is one series here; in Prometheus it is
+// one for each bucket and two more.
+const laneSeries = 3
+
 func (d *Deriver) lane(res *resource, key laneKey) *lane {
 	if l := res.lanes[key]; l != nil {
 		return l
@@ -335,7 +360,7 @@ func (d *Deriver) lane(res *resource, key laneKey) *lane {
 	l := &lane{key: key, named: map[string]*named{}}
 	res.lanes[key] = l
 	res.order = append(res.order, l)
-	d.series += 2 // dispatches, time
+	d.series += laneSeries
 	return l
 }
 
@@ -352,6 +377,7 @@ func (l *lane) add(o *observation) {
 	}
 	l.nanos += nanos
 	l.slowest.offer(float64(nanos), o)
+	l.durations.add(nanos, o)
 }
 
 func (d *Deriver) named(l *lane, name string) *named {
@@ -452,7 +478,7 @@ func (d *Deriver) Retire(over func(Resource) bool) {
 			if l.overflow {
 				continue
 			}
-			d.series -= 2
+			d.series -= laneSeries
 			for _, n := range l.order {
 				if !n.overflow {
 					d.series -= len(n.order)

@@ -70,6 +70,9 @@ func dump(t *testing.T, d *Deriver) map[string]float64 {
 	for _, rm := range md.ResourceMetrics().All() {
 		for _, m := range rm.ScopeMetrics().At(0).Metrics().All() {
 			var points pmetric.NumberDataPointSlice
+			if m.Type() == pmetric.MetricTypeHistogram {
+				continue // see TestDurations
+			}
 			if m.Type() == pmetric.MetricTypeGauge {
 				points = m.Gauge().DataPoints()
 			} else {
@@ -129,6 +132,49 @@ func TestValuesThatAreNoNumbers(t *testing.T) {
 		"stax.counter.unavailable q a error": 1, "stax.counter.unavailable q a unresolved": 1,
 		"stax.counter.unavailable q a not_finite": 2, "stax.counter.unavailable q a negative": 2,
 	}, dump(t, d))
+}
+
+func TestDurations(t *testing.T) {
+	d := New(100, time.Now)
+	for _, nanos := range []uint64{0, 1000, 1001, 2000, 3_000_000, 3_000_001, 60e9} {
+		dispatch(d, res, "q", "a", nanos)
+	}
+	dispatch(d, res, "p", "a", 7)
+	points := func() pmetric.HistogramDataPointSlice {
+		md, ok := d.Metrics()
+		require.True(t, ok)
+		for _, m := range md.ResourceMetrics().At(0).ScopeMetrics().At(0).Metrics().All() {
+			if m.Name() == MetricDuration {
+				assert.Equal(t, "s", m.Unit())
+				assert.Equal(t, pmetric.AggregationTemporalityCumulative, m.Histogram().AggregationTemporality())
+				return m.Histogram().DataPoints()
+			}
+		}
+		require.Fail(t, "no "+MetricDuration)
+		return pmetric.HistogramDataPointSlice{}
+	}
+	got := points()
+	require.Equal(t, 2, got.Len(), "one per lane")
+	dp := got.At(0)
+	assert.Equal(t, map[string]any{semconv.LaneNameKey: "q", semconv.LaneKindKey: "gpu"}, dp.Attributes().AsRaw())
+	assert.EqualValues(t, 7, dp.Count())
+	assert.InDelta(t, 60.006004002, dp.Sum(), 1e-9)
+	bounds, counts := dp.ExplicitBounds(), dp.BucketCounts()
+	require.Equal(t, bounds.Len()+1, counts.Len())
+	assert.InDelta(t, 1e-6, bounds.At(0), 0)
+	assert.EqualValues(t, 2, counts.At(0), "a bound is the last value of its bucket")
+	assert.EqualValues(t, 2, counts.At(1))
+	assert.EqualValues(t, 1, counts.At(counts.Len()-1))
+	require.Equal(t, 4, dp.Exemplars().Len(), "the longest of each bucket")
+	assert.InDelta(t, 2e-6, dp.Exemplars().At(1).DoubleValue(), 0)
+	assert.Equal(t, pcommon.TraceID{1}, dp.Exemplars().At(1).TraceID())
+	assert.Equal(t, pcommon.SpanID{2000 % 256}, dp.Exemplars().At(1).SpanID())
+	assert.InDelta(t, 0.003000001, dp.Exemplars().At(2).DoubleValue(), 0)
+
+	dispatch(d, res, "q", "a", 1)
+	dp = points().At(0)
+	assert.EqualValues(t, 8, dp.Count(), "cumulative")
+	assert.Equal(t, 1, dp.Exemplars().Len(), "exemplars since the last emission")
 }
 
 func TestUntimed(t *testing.T) {
@@ -241,6 +287,9 @@ func TestOverflow(t *testing.T) {
 	dispatches, values, overflow := int64(0), int64(0), 0
 	for _, rm := range md.ResourceMetrics().All() {
 		for _, m := range rm.ScopeMetrics().At(0).Metrics().All() {
+			if m.Type() == pmetric.MetricTypeHistogram {
+				continue
+			}
 			for _, dp := range m.Sum().DataPoints().All() {
 				if v, ok := dp.Attributes().Get(overflowKey); ok {
 					assert.True(t, v.Bool())
@@ -282,10 +331,10 @@ func TestRetire(t *testing.T) {
 	dispatch(d, other, "q", "a", 1)
 	over := func(r Resource) bool { return r == res }
 	d.Retire(over)
-	assert.Equal(t, 5, d.Series(), "not before the last values were emitted")
+	assert.Equal(t, 7, d.Series(), "not before the last values were emitted")
 	d.Metrics()
 	d.Retire(over)
-	assert.Equal(t, 2, d.Series())
+	assert.Equal(t, 3, d.Series())
 	assert.Empty(t, d.units)
 	c.add(idleTimeout)
 	d.Retire(func(Resource) bool { return false })

@@ -13,6 +13,8 @@ import (
 type emission struct {
 	sm          pmetric.ScopeMetrics
 	metrics     map[metricKey]pmetric.NumberDataPointSlice
+	histogram   pmetric.HistogramDataPointSlice // of durations
+	histograms  bool                            // there is one
 	start, time pcommon.Timestamp
 }
 
@@ -60,13 +62,14 @@ func (r *resource) emit(rm pmetric.ResourceMetrics, now time.Time) {
 
 func (e *emission) lane(r *resource, l *lane) {
 	overflow := l.overflow || r.key.Runtime == ""
-	e.laneAttributes(e.sum(MetricDispatches, "{dispatch}", "Dispatches of the lane.", l.dispatches), l, overflow)
+	e.laneAttributes(e.sum(MetricDispatches, "{dispatch}", "Dispatches of the lane.", l.dispatches).Attributes(), l, overflow)
 	dp := e.sum(MetricDispatchTime, "ns", "Target time of the lane's dispatches. It is not CPU time.", int64(l.nanos))
-	e.laneAttributes(dp, l, overflow)
+	e.laneAttributes(dp.Attributes(), l, overflow)
 	l.slowest.take(dp, true)
+	e.durations(l, overflow)
 	if l.untimed > 0 {
 		dp = e.sum(MetricUntimed, "{dispatch}", "Dispatches whose times make no duration; they are not in stax.dispatch.time.", l.untimed)
-		e.laneAttributes(dp, l, overflow)
+		e.laneAttributes(dp.Attributes(), l, overflow)
 	}
 	for _, n := range l.order {
 		for _, s := range n.order {
@@ -74,15 +77,43 @@ func (e *emission) lane(r *resource, l *lane) {
 		}
 		if n.lost > 0 {
 			dp := e.unavailable(n.lost, StateOverflow)
-			e.laneAttributes(dp, l, true)
+			e.laneAttributes(dp.Attributes(), l, true)
 			n.nameAttribute(dp)
 		}
 	}
 }
 
+func (e *emission) durations(l *lane, overflow bool) {
+	if !e.histograms {
+		m := e.metric(metricKey{MetricDuration, "s"}, "Target time of single dispatches of the lane. It is not CPU time.")
+		h := m.SetEmptyHistogram()
+		h.SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
+		e.histogram, e.histograms = h.DataPoints(), true
+	}
+	dp := e.histogram.AppendEmpty()
+	dp.SetStartTimestamp(e.start)
+	dp.SetTimestamp(e.time)
+	e.laneAttributes(dp.Attributes(), l, overflow)
+	dp.ExplicitBounds().EnsureCapacity(len(durationBounds))
+	for _, b := range durationBounds {
+		dp.ExplicitBounds().Append(float64(b) / 1e9)
+	}
+	dp.BucketCounts().Append(l.durations.counts[:]...)
+	total := uint64(0)
+	for i, n := range l.durations.counts {
+		total += n
+		if x := &l.durations.longest[i]; x.ok {
+			x.value /= 1e9
+			x.put(dp.Exemplars().AppendEmpty(), false)
+		}
+	}
+	dp.SetCount(total)
+	dp.SetSum(float64(l.nanos) / 1e9)
+}
+
 func (e *emission) series(l *lane, n *named, s *series, overflow bool) {
 	label := func(dp pmetric.NumberDataPoint) {
-		e.laneAttributes(dp, l, overflow)
+		e.laneAttributes(dp.Attributes(), l, overflow)
 		n.nameAttribute(dp)
 		attrs := dp.Attributes()
 		attrs.PutStr(semconv.CounterSetKey, s.set)
@@ -125,13 +156,13 @@ func (n *named) nameAttribute(dp pmetric.NumberDataPoint) {
 	}
 }
 
-func (e *emission) laneAttributes(dp pmetric.NumberDataPoint, l *lane, overflow bool) {
+func (e *emission) laneAttributes(attrs pcommon.Map, l *lane, overflow bool) {
 	if !l.overflow {
-		dp.Attributes().PutStr(semconv.LaneNameKey, l.key.name)
-		dp.Attributes().PutStr(semconv.LaneKindKey, l.key.kind)
+		attrs.PutStr(semconv.LaneNameKey, l.key.name)
+		attrs.PutStr(semconv.LaneKindKey, l.key.kind)
 	}
 	if overflow {
-		dp.Attributes().PutBool(overflowKey, true)
+		attrs.PutBool(overflowKey, true)
 	}
 }
 
@@ -178,10 +209,13 @@ func (e *emission) point(points pmetric.NumberDataPointSlice) pmetric.NumberData
 
 // take moves the exemplar to the point: the next emission begins a new search.
 func (x *exemplar) take(dp pmetric.NumberDataPoint, asInt bool) {
-	if !x.ok {
-		return
+	if x.ok {
+		x.put(dp.Exemplars().AppendEmpty(), asInt)
 	}
-	ex := dp.Exemplars().AppendEmpty()
+}
+
+// put writes the exemplar and forgets it.
+func (x *exemplar) put(ex pmetric.Exemplar, asInt bool) {
 	ex.SetTimestamp(x.at)
 	ex.SetTraceID(x.trace)
 	ex.SetSpanID(x.span)
