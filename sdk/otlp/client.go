@@ -22,6 +22,8 @@ const (
 	TracesPath  = "/v1/traces"
 	LogsPath    = "/v1/logs"
 	MetricsPath = "/v1/metrics"
+	// ProfilesPath is of the development version of the signal.
+	ProfilesPath = "/v1development/profiles"
 )
 
 const (
@@ -35,6 +37,7 @@ type Client struct {
 	base  string
 	token string
 	agent string
+	local bool
 	http  *http.Client
 }
 
@@ -82,11 +85,24 @@ func NewClient(endpoint string, o Options) (*Client, error) {
 	} else {
 		t.DialContext = dialer.DialContext
 	}
-	return &Client{base: base, token: o.Token, agent: o.UserAgent, http: &http.Client{
+	return &Client{base: base, token: o.Token, agent: o.UserAgent, local: network == "unix" || loopback(address), http: &http.Client{
 		Transport:     t,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }
+
+// loopback reports whether host:port names this machine, without asking a resolver.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = address
+	}
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	return host == "localhost" || ip.IsLoopback()
+}
+
+// Local reports whether the receiver is on this machine, so that compressing costs more than it saves.
+func (c *Client) Local() bool { return c.local }
 
 // Close closes idle connections. The client stays usable.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
@@ -130,8 +146,21 @@ func (c *Client) Logs(ctx context.Context, body []byte) (Result, error) {
 	return c.Post(ctx, LogsPath, body)
 }
 
+// Profiles posts an ExportProfilesServiceRequest that is gzip-compressed or not.
+func (c *Client) Profiles(ctx context.Context, body []byte, gzipped bool) (Result, error) {
+	encoding := ""
+	if gzipped {
+		encoding = "gzip"
+	}
+	return c.post(ctx, ProfilesPath, body, encoding)
+}
+
 // Post sends one export request. Its errors are of type *[Error]. body is free for reuse when Post returns.
 func (c *Client) Post(ctx context.Context, path string, body []byte) (Result, error) {
+	return c.post(ctx, path, body, "")
+}
+
+func (c *Client) post(ctx context.Context, path string, body []byte, encoding string) (Result, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, nil)
 	if err != nil {
 		return Result{}, &Error{Err: err}
@@ -147,6 +176,9 @@ func (c *Client) Post(ctx context.Context, path string, body []byte) (Result, er
 	req.GetBody = open
 	req.ContentLength = int64(len(body))
 	req.Header.Set("Content-Type", "application/x-protobuf")
+	if encoding != "" {
+		req.Header.Set("Content-Encoding", encoding)
+	}
 	status, header, reply, err := c.do(req)
 	readers.Wait()
 	if err != nil {

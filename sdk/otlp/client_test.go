@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -133,6 +134,37 @@ func TestEndpoints(t *testing.T) {
 	} {
 		if _, err := NewClient(endpoint, Options{}); (err == nil) != ok {
 			t.Errorf("NewClient(%q): %v", endpoint, err)
+		}
+	}
+}
+
+func TestProfiles(t *testing.T) {
+	var got []string
+	c := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got = append(got, r.URL.Path, string(body), r.Header.Get("Content-Encoding"))
+	})
+	if !c.Local() {
+		t.Error("a receiver on a loopback address is local")
+	}
+	for _, gzipped := range []bool{false, true} {
+		if _, err := c.Profiles(t.Context(), []byte("bytes"), gzipped); err != nil {
+			t.Error(err)
+		}
+	}
+	if want := []string{ProfilesPath, "bytes", "", ProfilesPath, "bytes", "gzip"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestLocal(t *testing.T) {
+	for endpoint, local := range map[string]bool{
+		"unix:///tmp/x.sock": true, "http://127.0.0.1:4318": true, "http://[::1]:4318": true, "http://localhost": true,
+		"http://127.0.0.2": true, "http://10.0.0.1:4318": false, "https://example.com": false, "http://localhost.example.com": false,
+	} {
+		c, err := NewClient(endpoint, Options{})
+		if err != nil || c.Local() != local {
+			t.Errorf("%s: local %v (%v), want %v", endpoint, c.Local(), err, local)
 		}
 	}
 }

@@ -3,6 +3,8 @@
 package collectortest
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"io"
@@ -16,6 +18,7 @@ import (
 	"time"
 
 	"github.com/stax-otel/stax/sdk/gate"
+	"github.com/stax-otel/stax/sdk/otlp"
 	"github.com/stax-otel/stax/sdk/semconv"
 )
 
@@ -35,6 +38,7 @@ type Collector struct {
 	tokens   []string
 	traces   []Request
 	logs     []Request
+	profiles []Profile
 	order    []string // "logs" and "traces" as they arrived
 	attempts map[string]int
 }
@@ -169,6 +173,10 @@ func (c *Collector) serve(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
+	if r.URL.Path == otlp.ProfilesPath {
+		c.takeProfiles(w, r, body)
+		return
+	}
 	var req Request
 	traces := strings.HasSuffix(r.URL.Path, "/traces")
 	if traces {
@@ -191,6 +199,30 @@ func (c *Collector) serve(w http.ResponseWriter, r *http.Request) {
 		c.logs = append(c.logs, req)
 		c.order = append(c.order, "logs")
 	}
+	c.signal()
+	_, _ = w.Write(c.partial)
+}
+
+func (c *Collector) takeProfiles(w http.ResponseWriter, r *http.Request, body []byte) {
+	gzipped := r.Header.Get("Content-Encoding") == "gzip"
+	if gzipped {
+		if z, err := gzip.NewReader(bytes.NewReader(body)); err == nil {
+			body, _ = io.ReadAll(z)
+		}
+	}
+	list, err := DecodeProfiles(body)
+	if err != nil {
+		c.t.Errorf("%s: %v", r.URL.Path, err)
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range list {
+		list[i].Token, list[i].Gzipped = r.Header.Get(semconv.HeaderToken), gzipped
+	}
+	c.profiles = append(c.profiles, list...)
+	c.order = append(c.order, "profiles")
 	c.signal()
 	_, _ = w.Write(c.partial)
 }
@@ -264,7 +296,7 @@ func (v View) Tokens() []string { return v.c.tokens }
 // Attempts counts the requests to a path, refused ones included.
 func (v View) Attempts(path string) int { return v.c.attempts[path] }
 
-// Order lists accepted requests, "logs" or "traces".
+// Order lists accepted requests: "logs", "traces" or "profiles".
 func (v View) Order() []string { return v.c.order }
 
 // Traces are the accepted traces requests.
@@ -272,6 +304,9 @@ func (v View) Traces() []Request { return v.c.traces }
 
 // Logs are the accepted logs requests.
 func (v View) Logs() []Request { return v.c.logs }
+
+// Profiles are the accepted profiles.
+func (v View) Profiles() []Profile { return v.c.profiles }
 
 // Spans are all accepted spans that carry a sequence number.
 func (v View) Spans() (out []Span) {

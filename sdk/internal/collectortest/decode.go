@@ -54,6 +54,77 @@ type Request struct {
 	Records   []Record
 }
 
+// Profile is a decoded OTLP profile without its samples: the SDK sends payloads.
+type Profile struct {
+	Resource       map[string]any
+	Token          string
+	Gzipped        bool
+	ScopeName      string
+	Time, Duration int64
+	Period         int64
+	Format         string
+	Payload        []byte
+	Attrs          map[string]any
+}
+
+// DecodeProfiles decodes an ExportProfilesServiceRequest.
+func DecodeProfiles(b []byte) (out []Profile, err error) {
+	d := &decoder{}
+	m := d.parse(b)
+	var table []string
+	var attrs []message
+	d.each(m, 2, func(dict message) {
+		for _, s := range dict[5] {
+			b, _ := s.([]byte)
+			table = append(table, string(b))
+		}
+		d.each(dict, 6, func(a message) { attrs = append(attrs, a) })
+		for field := 1; field <= 7; field++ {
+			if len(dict[field]) == 0 {
+				d.err = fmt.Errorf("dictionary table %d lacks its zero entry", field)
+			}
+		}
+	})
+	text := func(i uint64) string {
+		if i >= uint64(len(table)) {
+			d.err = fmt.Errorf("string %d of %d", i, len(table))
+			return ""
+		}
+		return table[i]
+	}
+	if len(table) == 0 || table[0] != "" {
+		return nil, fmt.Errorf("string table begins with %q", table)
+	}
+	d.each(m, 1, func(rp message) {
+		var resource map[string]any
+		d.each(rp, 1, func(res message) { resource = d.attrs(res, 1) })
+		d.each(rp, 2, func(sp message) {
+			name := ""
+			d.each(sp, 1, func(s message) { name = s.str(1) })
+			d.each(sp, 2, func(pm message) {
+				p := Profile{
+					Resource: resource, ScopeName: name, Time: int64(pm.num(3)), Duration: int64(pm.num(4)), Period: int64(pm.num(6)),
+					Format: pm.str(9), Payload: []byte(pm.str(10)), Attrs: map[string]any{},
+				}
+				if len(pm.str(7)) != 16 {
+					d.err = fmt.Errorf("profile id %x", pm.str(7))
+				}
+				for indices := []byte(pm.str(11)); len(indices) > 0; {
+					i, n := binary.Uvarint(indices)
+					if n <= 0 || i == 0 || i >= uint64(len(attrs)) {
+						d.err = fmt.Errorf("attribute %d of %d", i, len(attrs))
+						return
+					}
+					indices = indices[n:]
+					d.each(attrs[i], 2, func(v message) { p.Attrs[text(attrs[i].num(1))] = d.value(v) })
+				}
+				out = append(out, p)
+			})
+		})
+	})
+	return out, d.err
+}
+
 type message map[int][]any // uint64 or []byte by field
 
 func parse(b []byte) (message, error) {

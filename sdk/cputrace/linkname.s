@@ -1,0 +1,1 @@
+// This file lets profiler_linux.go declare a function without body.
