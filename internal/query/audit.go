@@ -26,6 +26,7 @@ type AuditRow struct {
 	Owed       uint64      `json:"owed"`
 	Archived   uint64      `json:"archived"`   // distinct numbers in the archive, of those owed
 	Duplicates uint64      `json:"duplicates"` // records whose number is in the archive more than once
+	Repeated   uint64      `json:"repeated"`   // copies of records that had arrived, dropped on arrival: nothing is lost by that
 	Foreign    uint64      `json:"foreign"`    // distinct numbers that this recording does not owe
 	Missing    uint64      `json:"missing"`    // owed - archived
 	Dropped    uint64      `json:"dropped"`    // that somebody counted
@@ -64,9 +65,23 @@ type AuditAnswer struct {
 	Verdict string   `json:"verdict"`
 	Reasons []Reason `json:"reasons"` // of a verdict that is not clean
 	// OtherDrops were counted without a sequence number: logs, metrics, profiles, records of unknown runtimes.
-	OtherDrops   []DropCount      `json:"other_drops"`
-	Certificates CertificateAudit `json:"certificates"`
+	OtherDrops []DropCount `json:"other_drops"`
+	// ProfileLosses are stretches of time whose CPU samples and waits were given up.
+	ProfileLosses []ProfileLoss    `json:"profile_losses"`
+	Certificates  CertificateAudit `json:"certificates"`
 }
+
+// ProfileLoss is what one source of CPU samples in one process lost.
+type ProfileLoss struct {
+	PID       int64  `json:"pid"`
+	Source    string `json:"source"`
+	Stretches int64  `json:"stretches"`
+	LostNanos int64  `json:"lost_ns"`
+	Reason    string `json:"reason"`
+}
+
+// reasonRepeated is the reason of drops of records that are in the archive already.
+const reasonRepeated = "repeated"
 
 // Proven reports whether every loss is accounted for and every certificate stands.
 func (a *AuditAnswer) Proven() bool { return a.Verdict != VerdictUnproven }
@@ -75,7 +90,7 @@ const maxRuns = 5
 
 // Audit checks that nothing vanished, and that every certificate follows from the raw facts.
 func Audit(ctx context.Context, r *archive.Reader) (AuditAnswer, error) {
-	a := AuditAnswer{Answer: newAnswer[AuditRow]("audit"), Reasons: []Reason{}, OtherDrops: []DropCount{}}
+	a := AuditAnswer{Answer: newAnswer[AuditRow]("audit"), Reasons: []Reason{}, OtherDrops: []DropCount{}, ProfileLosses: []ProfileLoss{}}
 	v, err := load(ctx, r)
 	if err != nil {
 		return a, err
@@ -107,8 +122,18 @@ func Audit(ctx context.Context, r *archive.Reader) (AuditAnswer, error) {
 		}
 	}
 	for _, d := range a.OtherDrops {
-		if d.Count > 0 && !gateReason(d.Reason) { // what was refused as another's is not missing here
+		if d.Count > 0 && !gateReason(d.Reason) && d.Reason != reasonRepeated { // what was refused as another's is not missing here
 			a.Verdict = VerdictAccounted
+		}
+	}
+	sources, err := v.cpuSources(ctx)
+	if err != nil {
+		return a, err
+	}
+	for i := range sources {
+		if s := &sources[i]; s.LostStretches > 0 {
+			a.Verdict = VerdictAccounted
+			a.ProfileLosses = append(a.ProfileLosses, ProfileLoss{s.PID, s.Source, s.LostStretches, s.LostNanos, s.LostReason})
 		}
 	}
 	if len(a.Reasons) > 0 {
@@ -226,6 +251,8 @@ func (v *view) books(ctx context.Context) (*books, error) {
 		for _, d := range rows {
 			switch {
 			case b.beats.covers(d):
+			case d.Reason == reasonRepeated && d.Sequenced && recordSignal(d.Signal) && d.Runtime != "":
+				row(shardKey{d.Runtime, d.Shard}).Repeated += d.Count
 			case d.Sequenced && recordSignal(d.Signal) && d.Runtime != "":
 				row(shardKey{d.Runtime, d.Shard}).drop(d.Stage, d.Reason, d.Count)
 			default:

@@ -77,7 +77,7 @@ func (v *view) coverage(ctx context.Context) (Coverage, error) {
 			return c, err
 		}
 		for _, d := range rows {
-			if recordSignal(d.Signal) && !beats.covers(d) {
+			if recordSignal(d.Signal) && d.Reason != reasonRepeated && !beats.covers(d) {
 				c.Dropped += d.Count
 			}
 		}

@@ -82,7 +82,7 @@ func (e *evidence) covering(d *archive.Dispatch) map[archive.WaitID]bool {
 // verdictColumns are the columns of dispatches that links, certificates and totals are made of.
 var verdictColumns = []string{
 	"runtime", "lane", "dispatch", "command_buffer", "queue", "queue_seq", "start_ns", "end_ns", "faulted",
-	"origin_thread", "origin_goroutine", "origin_ns", "origin_stack", "origin_cpu_trace", "origin_cpu_span",
+	"origin_thread", "origin_goroutine", "origin_ns", "origin_stack", "origin_thread_locked", "origin_cpu_trace", "origin_cpu_span",
 }
 
 // attributed visits every dispatch with its certificate and the link of its dispatch origin, in write order. The

@@ -22,7 +22,7 @@ const (
 // Finding is one answer to one question about the health of a recording.
 type Finding struct {
 	Code     string           `json:"code"`  // stable snake_case
-	Topic    string           `json:"topic"` // recording, target, lanes, times, origins, waits, counters, losses, clock
+	Topic    string           `json:"topic"` // recording, target, lanes, times, cpu, origins, waits, counters, losses, clock
 	Severity string           `json:"severity"`
 	Text     string           `json:"text"`
 	Numbers  map[string]int64 `json:"numbers"`
@@ -80,6 +80,9 @@ func Diagnose(ctx context.Context, r *archive.Reader) (Answer[Finding], error) {
 	v.diagnoseTarget(&f, books)
 	v.diagnoseLanes(&f, seen)
 	v.diagnoseTimes(&f, seen)
+	if err := v.diagnoseCPU(ctx, &f, seen); err != nil {
+		return a, err
+	}
 	diagnoseOrigins(&f, seen)
 	diagnoseWaits(&f, seen, ev)
 	if err := v.diagnoseCounters(ctx, &f); err != nil {
@@ -108,7 +111,7 @@ type survey struct {
 	onLane  map[*lane]int64
 	// Times that cannot be true, and times outside the recording.
 	zero, allOnes, reversed, outside int64
-	linked, tooFar                   distances
+	distances                        map[string]*distances // of origins to the nearest sample, by status
 }
 
 type distances struct{ n, sum, lo, hi int64 }
@@ -126,9 +129,20 @@ func (d *distances) add(x int64) {
 }
 
 func (d *distances) numbers(n numbers, prefix string) {
-	if d.n > 0 {
+	if d != nil && d.n > 0 {
 		n[prefix+"_min_ns"], n[prefix+"_avg_ns"], n[prefix+"_max_ns"] = d.lo, d.sum/d.n, d.hi
 	}
+}
+
+// text says how far the samples are, after lead; "" without any.
+func (d *distances) text(lead string) string {
+	switch {
+	case d == nil || d.n == 0:
+		return ""
+	case d.lo == d.hi:
+		return fmt.Sprintf("%s %s away", lead, dur(d.lo))
+	}
+	return fmt.Sprintf("%s %s to %s away, %s on average", lead, dur(d.lo), dur(d.hi), dur(d.sum/d.n))
 }
 
 // slackNanos is how far outside the recording a dispatch may lie before it is worth a word.
@@ -137,6 +151,7 @@ const slackNanos = int64(origin.DefaultLimit)
 func (v *view) survey(ctx context.Context) (*survey, error) {
 	s := &survey{
 		origins: newOriginCoverage(), classes: map[string]int64{}, reasons: map[string]int64{}, onLane: map[*lane]int64{},
+		distances: map[string]*distances{},
 	}
 	err := v.attributed(ctx, func(d *archive.Dispatch, c *archive.Certificate, l *archive.Link) {
 		s.origins.add(d, l)
@@ -157,11 +172,11 @@ func (v *view) survey(ctx context.Context) (*survey, error) {
 			v.info.StoppedNanos != 0 && d.EndNanos > v.info.StoppedNanos+slackNanos:
 			s.outside++
 		}
-		switch l.Status {
-		case origin.StatusLinked:
-			s.linked.add(l.DistanceNanos)
-		case origin.StatusTooFar, origin.StatusStale:
-			s.tooFar.add(l.DistanceNanos)
+		if l.DistanceNanos >= 0 && d.Origin.Present() {
+			if s.distances[l.Status] == nil {
+				s.distances[l.Status] = &distances{}
+			}
+			s.distances[l.Status].add(l.DistanceNanos)
 		}
 	})
 	return s, err
@@ -319,21 +334,20 @@ func diagnoseOrigins(f *findings, s *survey) {
 	for grade, k := range o.Grades {
 		n["grade_"+strings.ToLower(grade)] = k
 	}
-	s.linked.numbers(n, "linked_distance")
-	s.tooFar.numbers(n, "too_far_distance")
+	s.distances[origin.StatusLinked].numbers(n, "linked_distance")
 	switch linked := o.Statuses[origin.StatusLinked]; {
 	case o.Reported == 0:
 		f.add(SeverityWarn, topicOrigins, "no_origin", n, "Report with Lane.ReportFrom or Dispatch.CaptureOrigin; record with --origins stack",
 			"No dispatch has a CPU origin, so nothing says which code queued the work.")
 		return
 	case linked == o.Dispatches:
-		f.add(SeverityOK, topicOrigins, "origins_linked", n, "", "Every dispatch is linked to the CPU code that queued it.")
+		f.add(SeverityOK, topicOrigins, "origins_linked", n, "", "Every dispatch is linked to the CPU code that queued it%s.", s.distances[origin.StatusLinked].text("; the nearest sample lies"))
 	case linked == 0:
 		f.add(SeverityWarn, topicOrigins, "origins_not_linking", n, "", "%s of %s dispatches have an origin, and none of them links to a stack.",
 			comma(o.Reported), comma(o.Dispatches))
 	default:
-		f.add(SeverityInfo, topicOrigins, "origins_partly_linked", n, "", "%s of %s dispatches are linked to the CPU code that queued them; %s no origin.",
-			comma(linked), comma(o.Dispatches), count(o.Dispatches-o.Reported, "has", "have"))
+		f.add(SeverityInfo, topicOrigins, "origins_partly_linked", n, "", "%s of %s dispatches are linked to the CPU code that queued them%s; %s no origin.",
+			comma(linked), comma(o.Dispatches), s.distances[origin.StatusLinked].text(", the nearest sample"), count(o.Dispatches-o.Reported, "has", "have"))
 	}
 	statuses := make([]string, 0, len(o.Statuses))
 	for status := range o.Statuses {
@@ -343,8 +357,16 @@ func diagnoseOrigins(f *findings, s *survey) {
 	}
 	slices.Sort(statuses)
 	for _, status := range statuses {
-		f.add(SeverityWarn, topicOrigins, "origin_"+status, numbers{"origins": o.Statuses[status]}, statusHints[status],
-			"%s with status %s.", count(o.Statuses[status], "origin does not link,", "origins do not link,"), status)
+		n := numbers{"origins": o.Statuses[status]}
+		s.distances[status].numbers(n, "distance")
+		limit := ""
+		if status == origin.StatusTooFar || status == origin.StatusStale {
+			n["limit_ns"] = int64(origin.DefaultLimit)
+			limit = " (limit " + dur(int64(origin.DefaultLimit)) + ")"
+		}
+		f.add(SeverityWarn, topicOrigins, "origin_"+status, n, statusHints[status],
+			"%s with status %s%s%s.", count(o.Statuses[status], "origin does not link,", "origins do not link,"), status,
+			s.distances[status].text("; the nearest sample lies"), limit)
 	}
 }
 
@@ -442,11 +464,12 @@ func diagnoseLosses(f *findings, b *books, losses []archive.Loss) {
 	}
 	type key struct{ stage, reason, noun string }
 	sums := map[key]int64{}
-	var missing, unaccounted, duplicates int64
+	var missing, unaccounted, duplicates, repeated int64
 	for _, x := range b.rows {
 		missing += int64(x.Missing)
 		unaccounted += int64(x.Unaccounted)
 		duplicates += int64(x.Duplicates)
+		repeated += int64(x.Repeated)
 		for _, d := range x.Drops {
 			sums[key{d.Stage, d.Reason, "record"}] += int64(d.Count)
 		}
@@ -456,7 +479,7 @@ func diagnoseLosses(f *findings, b *books, losses []archive.Loss) {
 	}
 	keys := make([]key, 0, len(sums))
 	for k := range sums {
-		if k.stage != "receiver" || !gateReason(k.reason) { // those are told under target
+		if (k.stage != "receiver" || !gateReason(k.reason)) && k.reason != reasonRepeated { // those are told elsewhere
 			keys = append(keys, k)
 		}
 	}
@@ -478,6 +501,10 @@ func diagnoseLosses(f *findings, b *books, losses []archive.Loss) {
 	if duplicates > 0 {
 		f.add(SeverityWarn, topicLosses, "duplicates", numbers{"records": duplicates}, "A sender repeated a batch that had arrived; counts include the copies",
 			"%s in the archive more than once.", count(duplicates, "record is", "records are"))
+	}
+	if repeated > 0 {
+		f.add(SeverityInfo, topicLosses, "repeated", numbers{"records": repeated}, "",
+			"%s sent again and dropped the second time: nothing is lost by that.", count(repeated, "record was", "records were"))
 	}
 	if len(losses) == 0 && len(keys) == 0 && missing == 0 && len(b.rows) > 0 {
 		f.add(SeverityOK, topicLosses, "no_loss", nil, "", "Nothing is known to be lost.")
@@ -510,32 +537,70 @@ func stageName(stage string) string {
 // clockStepNanos is a jump of a clock's offset that is worth a word.
 const clockStepNanos = 1_000_000
 
-func (v *view) diagnoseClock(ctx context.Context, f *findings) error {
+// clockStep is a jump of a target's clock.
+type clockStep struct {
+	runtime archive.RuntimeID
+	nanos   int64 // when it was seen, in the target's Unix time
+	size    int64
+}
+
+// clockSteps sums up the clock samples.
+type clockSteps struct {
+	list     []clockStep // the first maxSteps
+	steps    int64
+	largest  int64
+	samples  int64
+	maxError int64
+	clocks   int // with samples
+}
+
+const maxSteps = 1000
+
+func (v *view) clockSteps(ctx context.Context) (*clockSteps, error) {
 	type key struct {
 		runtime archive.RuntimeID
 		clock   string
 	}
+	s := &clockSteps{}
 	offsets := map[key]int64{}
-	n := numbers{}
 	for rows, err := range archive.Scan[archive.ClockSample](ctx, v.r) {
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, c := range rows {
-			n["samples"]++
-			n["max_error_ns"] = max(n["max_error_ns"], c.ErrorNanos)
+			s.samples++
+			s.maxError = max(s.maxError, c.ErrorNanos)
 			if c.Clock != "monotonic" {
 				continue // its ticks need not be nanoseconds
 			}
 			k, offset := key{c.Runtime, c.Clock}, c.UnixNanos-c.RawTicks
 			if last, ok := offsets[k]; ok {
 				if step := max(offset-last, last-offset); step > clockStepNanos {
-					n["steps"]++
-					n["max_step_ns"] = max(n["max_step_ns"], step)
+					s.steps++
+					s.largest = max(s.largest, step)
+					if len(s.list) < maxSteps {
+						s.list = append(s.list, clockStep{c.Runtime, c.UnixNanos, step})
+					}
 				}
 			}
 			offsets[k] = offset
 		}
+	}
+	s.clocks = len(offsets)
+	return s, nil
+}
+
+func (v *view) diagnoseClock(ctx context.Context, f *findings) error {
+	s, err := v.clockSteps(ctx)
+	if err != nil {
+		return err
+	}
+	n := numbers{}
+	if s.samples > 0 {
+		n["samples"], n["max_error_ns"] = s.samples, s.maxError
+	}
+	if s.steps > 0 {
+		n["steps"], n["max_step_ns"] = s.steps, s.largest
 	}
 	unknown := int64(0)
 	for _, rt := range v.runtimes {
@@ -547,7 +612,7 @@ func (v *view) diagnoseClock(ctx context.Context, f *findings) error {
 	case n["steps"] > 0:
 		f.add(SeverityWarn, topicClock, "clock_step", n, "Origins within a second of a step are not linked",
 			"The target's clock jumped %s, by up to %.4g ms.", count(n["steps"], "time", "times"), float64(n["max_step_ns"])/1e6)
-	case n["samples"] > int64(len(offsets)):
+	case s.samples > int64(s.clocks):
 		f.add(SeverityOK, topicClock, "clock_steady", n, "", "The clock is steady over %s; error at most %.3g µs.",
 			count(n["samples"], "clock sample", "clock samples"), float64(n["max_error_ns"])/1e3)
 	case len(v.runtimes) > 0:

@@ -154,7 +154,7 @@ func (v *view) dispatchDetail(ctx context.Context, ev *evidence, d *archive.Disp
 		if ref := v.originRef(d.Runtime, kind, o, &l); ref != nil {
 			out.Origins = append(out.Origins, OriginDetail{
 				OriginRef: *ref, Owner: owner, OwnerID: HexID(id),
-				Stack: framesOf(v.frames(d.Runtime, archive.StackID(ref.StackID))), ThreadName: names[threadKey{d.Runtime, o.ThreadID}],
+				Stack: framesOf(v.frames(d.Runtime, archive.StackID(ref.StackID))), ThreadName: names.of(v, d.Runtime, o.ThreadID),
 			})
 		}
 	}

@@ -26,6 +26,8 @@ type OriginRef struct {
 	Weak        bool               `json:"weak"`
 	// DistanceNanos is the distance to the nearest CPU sample; -1: not known or not needed.
 	DistanceNanos int64 `json:"distance_ns"`
+	// Candidate is the function of the nearest sample where goroutines share threads (grade D): it may be unrelated code.
+	Candidate string `json:"candidate,omitempty"`
 }
 
 func (v *view) originRef(rt archive.RuntimeID, kind archive.OriginKind, o archive.Origin, l *archive.Link) *OriginRef {
@@ -39,10 +41,12 @@ func (v *view) originRef(rt archive.RuntimeID, kind archive.OriginKind, o archiv
 	if o.CPUTrace != (archive.TraceID{}) {
 		ref.CPUTraceID = hex.EncodeToString(o.CPUTrace[:])
 	}
-	stack := o.Stack
+	stack := causeStack(o, l)
 	if l != nil {
 		ref.Status, ref.Grade, ref.Weak, ref.DistanceNanos = l.Status, l.Grade, l.Weak, l.DistanceNanos
-		stack = cmp.Or(l.Stack, stack)
+		if l.Stack != stack {
+			ref.Candidate = leaf(v.frames(rt, l.Stack))
+		}
 	}
 	if frames := v.frames(rt, stack); len(frames) > 0 {
 		ref.StackID = HexID(stack)

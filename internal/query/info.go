@@ -50,6 +50,9 @@ type InfoRow struct {
 	CommandBuffers  int64               `json:"command_buffers"`
 	Waits           int64               `json:"waits"`
 	CounterSamples  int64               `json:"counter_samples"`
+	Samples         int64               `json:"samples"`           // rows of CPU samples
+	OffCPU          int64               `json:"off_cpu_intervals"` // of threads and goroutines
+	CPUSources      []CPUSourceRow      `json:"cpu_sources"`
 	TargetNanos     int64               `json:"target_ns"`
 	OwnedNanos      int64               `json:"owned_ns"` // proven to be waited for
 	Classes         map[string]int64    `json:"classes"`
@@ -100,6 +103,10 @@ func Info(ctx context.Context, r *archive.Reader) (Answer[InfoRow], error) {
 	row.Lanes, row.Dispatches, row.TargetNanos = len(v.lanes), work.count, work.total
 	rows := r.Rows()
 	row.CommandBuffers, row.Waits, row.CounterSamples = rows["command_buffers"], rows["waits"], rows["counter_samples"]
+	row.Samples, row.OffCPU = rows["samples"], rows["off_cpu"]
+	if row.CPUSources, err = v.cpuSources(ctx); err != nil {
+		return a, err
+	}
 	row.Losses = orEmpty(r.Losses())
 	a.Rows, a.Matched = append(a.Rows, row), 1
 	if work.count == 0 {

@@ -84,7 +84,7 @@ func Origins(ctx context.Context, r *archive.Reader, p OriginsParams) (Answer[Or
 		if !lanes.match(ln) || !name.match(d.Name) || p.Thread != 0 && d.Origin.ThreadID != p.Thread {
 			return
 		}
-		sk := stackKey{d.Runtime, cmp.Or(l.Stack, d.Origin.Stack)}
+		sk := stackKey{d.Runtime, causeStack(d.Origin, l)}
 		k, ok := leaves[sk]
 		if !ok {
 			if frames := v.frames(sk.runtime, sk.id); len(frames) > 0 {

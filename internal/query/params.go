@@ -14,6 +14,7 @@ type paramReader struct {
 	v    url.Values
 	used map[string]bool
 	err  error
+	dry  bool // only check the parameters
 }
 
 func readParams(v url.Values) *paramReader {

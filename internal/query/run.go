@@ -18,7 +18,7 @@ type runner func(ctx context.Context, r *archive.Reader, p *paramReader) (any, e
 
 // ask runs a query once its parameters are known to be good.
 func ask[A any](p *paramReader, query func() (A, error)) (any, error) {
-	if err := p.done(); err != nil {
+	if err := p.done(); err != nil || p.dry {
 		return nil, err
 	}
 	return query()
@@ -76,11 +76,36 @@ var runners = map[string]runner{
 	},
 	"threads": func(ctx context.Context, r *archive.Reader, p *paramReader) (any, error) {
 		q := ThreadsParams{Limit: p.limit(defaultLimit)}
-		return ask(p, func() (Answer[ThreadRow], error) { return Threads(ctx, r, q) })
+		return ask(p, func() (ThreadsAnswer, error) { return Threads(ctx, r, q) })
 	},
 	"flame": func(ctx context.Context, r *archive.Reader, p *paramReader) (any, error) {
-		q := FlameParams{TID: p.tid("tid"), Lane: p.text("lane"), Name: p.text("name"), Limit: p.limit(0)}
+		q := FlameParams{
+			TID: p.tid("tid"), PID: p.tid("pid"), Lane: p.text("lane"), Name: p.text("name"), Limit: p.limit(0),
+			Mode: p.oneOf("mode", "", FlameModes...),
+		}
 		return ask(p, func() (FlameAnswer, error) { return Flame(ctx, r, q) })
+	},
+	"cpu_top": func(ctx context.Context, r *archive.Reader, p *paramReader) (any, error) {
+		q := CPUTopParams{
+			By: p.oneOf("by", BySelf, BySelf, ByTotal), TID: p.tid("tid"), PID: p.tid("pid"), Lane: p.text("lane"),
+			Name: p.text("name"), Source: p.text("source"), Limit: p.limit(defaultLimit),
+		}
+		return ask(p, func() (CPUTopAnswer, error) { return CPUTop(ctx, r, q) })
+	},
+	"gaps": func(ctx context.Context, r *archive.Reader, p *paramReader) (any, error) {
+		q := GapsParams{Lane: p.text("lane"), TID: p.tid("tid"), Limit: p.limit(0)}
+		return ask(p, func() (GapsAnswer, error) { return Gaps(ctx, r, q) })
+	},
+	"wall": func(ctx context.Context, r *archive.Reader, p *paramReader) (any, error) {
+		q := WallParams{TID: p.tid("tid"), PID: p.tid("pid"), Limit: p.limit(0)}
+		return ask(p, func() (WallAnswer, error) { return Wall(ctx, r, q) })
+	},
+	"why": func(ctx context.Context, r *archive.Reader, p *paramReader) (any, error) {
+		q := WhyParams{Dispatch: p.id("dispatch"), Wait: p.id("wait")}
+		if (q.Dispatch == 0) == (q.Wait == 0) {
+			p.fail("dispatch", "the id of a dispatch or of a wait, 1 to 16 hex digits")
+		}
+		return ask(p, func() (WhyAnswer, error) { return Why(ctx, r, q) })
 	},
 	"diagnose": func(ctx context.Context, r *archive.Reader, p *paramReader) (any, error) {
 		return ask(p, func() (Answer[Finding], error) { return Diagnose(ctx, r) })
@@ -108,4 +133,16 @@ func Run(ctx context.Context, r *archive.Reader, name string, params url.Values)
 		return nil, fmt.Errorf("%w: %q; there are %s", ErrUnknownQuery, name, strings.Join(Names(), ", "))
 	}
 	return run(ctx, r, readParams(params))
+}
+
+// Check says whether [Run] would accept the query's name and parameters, without an archive.
+func Check(name string, params url.Values) error {
+	run, ok := runners[name]
+	if !ok {
+		return fmt.Errorf("%w: %q; there are %s", ErrUnknownQuery, name, strings.Join(Names(), ", "))
+	}
+	p := readParams(params)
+	p.dry = true
+	_, err := run(context.Background(), nil, p)
+	return err
 }

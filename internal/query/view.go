@@ -21,6 +21,8 @@ type view struct {
 	laneOf   map[laneKey]*lane
 	recent   [64]*lane // by address of the id, see nameCache
 	stacks   map[stackKey][]archive.StackFrame
+	shared   map[pidStack]stackKey // stacks by process, where several runtimes report for one
+	threads  *threadNames
 	ev       *evidence
 }
 
@@ -32,6 +34,12 @@ type laneKey struct {
 type stackKey struct {
 	runtime archive.RuntimeID
 	id      archive.StackID
+}
+
+// pidStack finds a stack that another runtime of the same process defined: ids are hashes of the frames.
+type pidStack struct {
+	pid int64
+	id  archive.StackID
 }
 
 type threadKey struct {
@@ -170,32 +178,75 @@ func (v *view) loadStacks(ctx context.Context) error {
 		stacks[key] = slices.CompactFunc(frames, func(a, b archive.StackFrame) bool { return a.Depth == b.Depth })
 	}
 	v.stacks = stacks
+	processes := map[int64]int{}
+	for _, rt := range v.runtimes {
+		processes[rt.PID]++
+	}
+	for key := range stacks {
+		if pid := v.pid(key.runtime); pid != 0 && processes[pid] > 1 {
+			if v.shared == nil {
+				v.shared = map[pidStack]stackKey{}
+			}
+			k := pidStack{pid, key.id}
+			if have, ok := v.shared[k]; !ok || key.runtime < have.runtime {
+				v.shared[k] = key
+			}
+		}
+	}
 	return nil
 }
 
-// frames returns a stack, leaf first. loadStacks must have run.
+// frames returns a stack, leaf first: the runtime's own, else that of another runtime of the same process.
+// loadStacks must have run.
 func (v *view) frames(rt archive.RuntimeID, id archive.StackID) []archive.StackFrame {
 	if id == 0 {
 		return nil
 	}
-	return v.stacks[stackKey{rt, id}]
+	if frames, ok := v.stacks[stackKey{rt, id}]; ok || v.shared == nil {
+		return frames
+	}
+	if key, ok := v.shared[pidStack{v.pid(rt), id}]; ok {
+		return v.stacks[key]
+	}
+	return nil
 }
 
-// threadNames reads the names of CPU threads.
-func (v *view) threadNames(ctx context.Context) (map[threadKey]string, error) {
-	names := map[threadKey]string{}
+// threadNames are the names of CPU threads.
+type threadNames struct {
+	named map[threadKey]string
+	byPID map[[2]int64]string // by process and thread
+}
+
+// threadNames reads the names of CPU threads once.
+func (v *view) threadNames(ctx context.Context) (*threadNames, error) {
+	if v.threads != nil {
+		return v.threads, nil
+	}
+	names := &threadNames{named: map[threadKey]string{}, byPID: map[[2]int64]string{}}
 	for rows, err := range archive.Scan[archive.Thread](ctx, v.r) {
 		if err != nil {
 			return nil, err
 		}
 		for _, t := range rows {
 			key := threadKey{t.Runtime, t.ID}
-			if t.Name != "" || names[key] == "" {
-				names[key] = t.Name
+			if t.Name != "" || names.named[key] == "" {
+				names.named[key] = t.Name
+			}
+			if pid := v.pid(t.Runtime); pid != 0 && t.Name != "" {
+				names.byPID[[2]int64{pid, t.ID}] = t.Name
 			}
 		}
 	}
+	v.threads = names
 	return names, nil
+}
+
+// of returns the name that the runtime gave a thread, else that of another runtime of the same process; "": none.
+func (n *threadNames) of(v *view, rt archive.RuntimeID, id int64) string {
+	if name := n.named[threadKey{rt, id}]; name != "" {
+		return name
+	}
+	return n.byPID[[2]int64{v.pid(rt), id}]
 }
 
 // emptyHints says why there are no dispatches to show, and what to do about it.

@@ -130,7 +130,7 @@ func (v *view) waitRows(ctx context.Context, ev *evidence) ([]WaitRow, error) {
 		l := ev.link(archive.OwnerWait, uint64(w.ID), w.Runtime, archive.OriginWait, w.Origin)
 		row := WaitRow{
 			ID: HexID(w.ID), Name: w.Name, PID: v.pid(w.Runtime), Runtime: w.Runtime, ThreadID: w.Origin.ThreadID,
-			ThreadName: names[threadKey{w.Runtime, w.Origin.ThreadID}], BeginNanos: w.BeginNanos, EndNanos: w.EndNanos,
+			ThreadName: names.of(v, w.Runtime, w.Origin.ThreadID), BeginNanos: w.BeginNanos, EndNanos: w.EndNanos,
 			TimedOut: w.TimedOut, Awaits: ev.awaits[key], Classes: map[string]int64{},
 			Origin: v.originRef(w.Runtime, archive.OriginWait, w.Origin, &l),
 		}
