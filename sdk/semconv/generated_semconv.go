@@ -191,9 +191,9 @@ const (
 	WakerThreadIDKey = "stax.waker.thread_id"
 	// WakerGoroutineIDKey (int): Goroutine of who ended it.
 	WakerGoroutineIDKey = "stax.waker.goroutine_id"
-	// WakerStackIDKey (string): Stack of who ended it: 16 hex digits as in stax.stack.id. The frames are those of the stack with that content in the profile dictionary; an index would not survive a merge of dictionaries.
+	// WakerStackIDKey (string): Stack of who ended it: 16 hex digits as in stax.stack.id. Its frames are those of the stax.waker sample whose stack has that content; an index would not survive a merge of dictionaries.
 	WakerStackIDKey = "stax.waker.stack_id"
-	// EventNameKeyKey (string): Kind of an events/count sample: stax.origin or stax.span.
+	// EventNameKeyKey (string): Kind of an events/count sample: stax.origin, stax.span, or stax.waker (a sum: so often this stack ended an off-CPU interval).
 	EventNameKeyKey = "stax.event.name"
 	// EventOriginTimeKey (int): The instant of the origin that a stax.origin event belongs to, as in stax.origin.time_unix_nano.
 	EventOriginTimeKey = "stax.event.origin_unix_nano"

@@ -153,9 +153,9 @@ export const Attr = {
   WakerThreadID: "stax.waker.thread_id",
   /** Goroutine of who ended it. */
   WakerGoroutineID: "stax.waker.goroutine_id",
-  /** Stack of who ended it: 16 hex digits as in stax.stack.id. The frames are those of the stack with that content in the profile dictionary; an index would not survive a merge of dictionaries. */
+  /** Stack of who ended it: 16 hex digits as in stax.stack.id. Its frames are those of the stax.waker sample whose stack has that content; an index would not survive a merge of dictionaries. */
   WakerStackID: "stax.waker.stack_id",
-  /** Kind of an events/count sample: stax.origin or stax.span. */
+  /** Kind of an events/count sample: stax.origin, stax.span, or stax.waker (a sum: so often this stack ended an off-CPU interval). */
   EventNameKey: "stax.event.name",
   /** The instant of the origin that a stax.origin event belongs to, as in stax.origin.time_unix_nano. */
   EventOriginTime: "stax.event.origin_unix_nano",
