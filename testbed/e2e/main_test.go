@@ -55,7 +55,7 @@ func build() error {
 	if os.Getenv(envRace) != "" {
 		args = append(args, "-race")
 	}
-	cmd := exec.Command("go", append(args, "./cmd/stax", "./testbed/targets/corpus", "./testbed/targets/short")...)
+	cmd := exec.Command("go", append(args, "./cmd/stax", "./testbed/targets/...")...)
 	cmd.Dir = filepath.Join("..", "..")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED="+map[bool]string{true: "1", false: "0"}[os.Getenv(envRace) != ""])
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -28,6 +28,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"github.com/stax-otel/stax/sdk"
+	_ "github.com/stax-otel/stax/sdk/cputrace/auto"
 	"github.com/stax-otel/stax/sdk/semconv"
 	"github.com/stax-otel/stax/testbed/internal/foreign"
 	"github.com/stax-otel/stax/testbed/internal/target"

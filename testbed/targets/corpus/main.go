@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stax-otel/stax/sdk"
+	"github.com/stax-otel/stax/sdk/cputrace"
+	"github.com/stax-otel/stax/testbed/internal/target"
 	"github.com/stax-otel/stax/testbed/internal/truth"
 )
 
@@ -26,6 +28,7 @@ type options struct {
 	waitForSignal bool
 	ignoreSignals bool
 	exitCode      int
+	cputrace      bool
 	quiet         bool
 }
 
@@ -39,6 +42,7 @@ func main() {
 	flag.BoolVar(&o.waitForSignal, "wait-for-signal", false, "run until a signal arrives, whatever -duration says")
 	flag.BoolVar(&o.ignoreSignals, "ignore-signals", false, "ignore SIGTERM and SIGINT")
 	flag.IntVar(&o.exitCode, "exit-code", 0, "exit with this code")
+	flag.BoolVar(&o.cputrace, "cputrace", false, "give recordings CPU samples and waits")
 	flag.BoolVar(&o.quiet, "quiet", false, "print no summary")
 	flag.Parse()
 	if flag.NArg() > 0 || o.scale <= 0 || o.duration < 0 {
@@ -68,6 +72,10 @@ func run(o options) error {
 		return err
 	}
 	l := &ledger{Writer: w}
+	if o.cputrace {
+		defer cputrace.Enable(cputrace.Options{})()
+		target.Traced(ctx, 2*time.Second) // at once when nothing records
+	}
 	started := time.Now()
 	go func() {
 		var end <-chan time.Time

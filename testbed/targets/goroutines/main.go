@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/stax-otel/stax/sdk"
+	_ "github.com/stax-otel/stax/sdk/cputrace/auto"
 	"github.com/stax-otel/stax/testbed/internal/target"
 	"github.com/stax-otel/stax/testbed/internal/truth"
 )

@@ -1,0 +1,7 @@
+//go:build unix && !linux
+
+package forward
+
+import "syscall"
+
+func attributes() *syscall.SysProcAttr { return nil }
