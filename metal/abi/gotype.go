@@ -15,7 +15,7 @@ type Typed interface {
 
 // EncodingOf returns the encoding of a Go type as an argument or a result.
 func EncodingOf(t reflect.Type) (string, error) {
-	if v, ok := reflect.Zero(t).Interface().(Typed); ok {
+	if v, ok := reflect.Zero(t).Interface().(Typed); ok && t.Kind() != reflect.Pointer {
 		return v.ObjCType(), nil
 	}
 	switch t.Kind() {

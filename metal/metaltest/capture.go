@@ -12,10 +12,7 @@ func captureClasses(w *World) {
 		c.obj(0)
 		return c.w.alloc("FakeCaptureScope", &of{dev: c.obj(0)}).id
 	}
-	w.define("MTLCaptureManager", nil, methods{}, methods{
-		"sharedCaptureManager": {"@@:", func(c *call) uintptr { return c.w.manager }},
-	})
-	w.define("FakeCaptureManager", []string{"MTLCaptureManager"}, methods{
+	w.define("MTLCaptureManager", nil, methods{
 		"newCaptureScopeWithDevice:":       {"@@:@", scope},
 		"newCaptureScopeWithCommandQueue:": {"@@:@", scope},
 		"supportsDestination:": {"B@:q", func(c *call) uintptr {
@@ -52,7 +49,9 @@ func captureClasses(w *World) {
 			}
 			return 0
 		}},
-	}, nil)
+	}, methods{
+		"sharedCaptureManager": {"@@:", func(c *call) uintptr { return c.w.manager }},
+	})
 	w.define("MTLCaptureDescriptor", nil, methods{
 		"setCaptureObject:": property("v@:@", "object"),
 		"setDestination:":   property("v@:q", "destination"),

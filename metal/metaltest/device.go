@@ -127,7 +127,7 @@ func deviceClasses(w *World) {
 			if c.self.device().p.Architecture == "" {
 				return 0
 			}
-			return c.w.autorelease(c.w.alloc("FakeArchitecture", c.self.device().p.Architecture))
+			return c.w.autorelease(c.w.alloc("MTLArchitecture", c.self.device().p.Architecture))
 		}},
 		"counterSets": {"@@:", func(c *call) uintptr {
 			if c.self.device().p.Sets == nil {
@@ -202,7 +202,7 @@ func deviceClasses(w *World) {
 		"queryTimestampFrequency": {"Q@:", func(c *call) uintptr { return uintptr(c.self.device().p.HeapHz) }},
 		"sizeOfCounterHeapEntry:": {"Q@:q", func(c *call) uintptr {
 			c.assert(c.u(0) == 1, "invalid counter heap type %d", c.u(0))
-			return 8
+			return uintptr(max(c.self.device().p.HeapEntryBytes, 8))
 		}},
 		"newCounterHeapWithDescriptor:error:": {"@@:@^@", broken(func(c *call) uintptr {
 			d := c.obj(0).data.(*descriptor)
@@ -228,7 +228,7 @@ func deviceClasses(w *World) {
 	w.define("FakeDevice", []string{"MTLDevice"}, all, nil)
 
 	text := func(c *call) uintptr { return c.w.newString(c.self.text()) }
-	w.define("FakeArchitecture", []string{"MTLArchitecture"}, methods{"name": {"@@:", text}}, nil)
+	w.define("MTLArchitecture", nil, methods{"name": {"@@:", text}}, nil)
 	w.define("FakeCounter", []string{"MTLCounter"}, methods{"name": {"@@:", text}}, nil)
 	w.define("FakeCounterSet", []string{"MTLCounterSet"}, methods{
 		"name": {"@@:", text},

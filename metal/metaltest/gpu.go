@@ -281,6 +281,9 @@ func (w *World) run(k *work) {
 		}
 		c.end = float64(t) / 1e9
 		c.status = 4
+		if dev.p.Faults.GPUError && !c.metal4 {
+			c.status, c.err = 5, &errorData{"MTLCommandBufferErrorDomain", 8, "Insufficient Memory"}
+		}
 		c.inFlight = false
 		w.release(c)
 		for _, h := range c.handlers {
@@ -299,7 +302,11 @@ func (w *World) run(k *work) {
 	}
 	var fb *object
 	if len(k.feedback) > 0 {
-		fb = w.alloc("FakeFeedback", &commandData{start: float64(start) / 1e9, end: float64(t) / 1e9})
+		d := &commandData{start: float64(start) / 1e9, end: float64(t) / 1e9}
+		if dev.p.Faults.GPUError {
+			d.err = &errorData{"MTL4CommandQueueErrorDomain", 3, "Insufficient Memory"}
+		}
+		fb = w.alloc("FakeFeedback", d)
 	}
 	close(k.done)
 	w.changed.Broadcast()

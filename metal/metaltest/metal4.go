@@ -151,7 +151,12 @@ func metal4Classes(w *World) {
 		}},
 	}, nil)
 	w.define("FakeFeedback", []string{"MTL4CommitFeedback"}, methods{
-		"error":        {"@@:", func(*call) uintptr { return 0 }},
+		"error": {"@@:", func(c *call) uintptr {
+			if c.command().err == nil {
+				return 0
+			}
+			return c.w.autorelease(c.w.alloc("NSError", c.command().err))
+		}},
 		"GPUStartTime": {"d@:", func(c *call) uintptr { return float64bits(c.command().start) }},
 		"GPUEndTime":   {"d@:", func(c *call) uintptr { return float64bits(c.command().end) }},
 	}, nil)

@@ -11,10 +11,11 @@ type Profile struct {
 	Sets   []Set    // counter sets; nil: counterSets returns nil
 	Points []uint64 // sampling points supported
 
-	HeapHz    uint64  // ticks of a timestamp heap per second
-	GPUPeriod float64 // nanoseconds per unit of the GPU value of sampleTimestamps and of classic timestamps
-	GPUOffset uint64  // GPU units at mach time 0
-	GPUPPM    float64 // how much faster the GPU clock runs, parts per million
+	HeapHz         uint64  // ticks of a timestamp heap per second
+	HeapEntryBytes uint64  // 0: 8
+	GPUPeriod      float64 // nanoseconds per unit of the GPU value of sampleTimestamps and of classic timestamps
+	GPUOffset      uint64  // GPU units at mach time 0
+	GPUPPM         float64 // how much faster the GPU clock runs, parts per million
 
 	Faults Faults
 }
@@ -32,6 +33,7 @@ type Faults struct {
 	ErrorStamps        bool // timestamps are MTLCounterErrorValue
 	LateStart          bool // a stamp before a dispatch is taken after it (phosphor engine notes, M3)
 	HungQueue          bool // committed work never ends
+	GPUError           bool // work ends with an out-of-memory error, its feedback says so
 	CBStampsOutOfOrder bool // command-buffer stamps come 21 µs late (VectorAccelerate report, M3 Max)
 }
 

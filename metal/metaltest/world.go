@@ -48,6 +48,7 @@ type World struct {
 	captureOn  bool // MTL_CAPTURE_ENABLED
 	capturing  string
 	calls      map[string]int // sends by "Class selector"
+	nils       map[string]bool
 }
 
 type object struct {
@@ -117,7 +118,7 @@ func New(devices ...Profile) *World {
 	for _, p := range devices {
 		w.devices = append(w.devices, w.newDevice(p).id)
 	}
-	w.manager = w.alloc("FakeCaptureManager", nil).id
+	w.manager = w.alloc("MTLCaptureManager", nil).id
 	w.slot = takeSlot(w)
 	return w
 }
@@ -386,6 +387,9 @@ func (w *World) send(a []uintptr) uintptr {
 	defer w.mu.Unlock()
 	o, m, name := w.find(a[0], a[1])
 	w.calls[name]++
+	if w.nils[name] {
+		return 0
+	}
 	return m.fn(&call{w: w, self: o, name: name, args: arguments(m.encoding, a)})
 }
 
@@ -490,7 +494,7 @@ type (
 	words2 struct{ a, b uintptr }
 )
 
-// result holds what send's uintptr cannot.
+// sendDouble and sendWords are the entries for results that a uintptr cannot hold.
 func (w *World) sendDouble(self, sel uintptr) double {
 	if self == 0 {
 		return double{}

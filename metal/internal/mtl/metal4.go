@@ -18,13 +18,13 @@ const (
 	Precise
 )
 
-// heapTypeTimestamp is MTL4CounterHeapTypeTimestamp, the only type of the 26.5 SDK.
-const heapTypeTimestamp = 1
+// HeapTypeTimestamp is MTL4CounterHeapTypeTimestamp, the only type of the 26.5 SDK.
+const HeapTypeTimestamp = 1
 
-// stages and visibility of a barrier between dispatches.
+// Stages and visibility of a barrier between dispatches.
 const (
-	stageDispatch    = 0x8000000
-	visibilityDevice = 1
+	StageDispatch    = 0x8000000
+	VisibilityDevice = 1
 )
 
 // Heap is an MTL4CounterHeap of timestamps.
@@ -38,7 +38,7 @@ func (d *Device) NewHeap(count uint64, label string) (*Heap, error) {
 	if err := d.need("newCounterHeapWithDescriptor:error:"); err != nil {
 		return nil, err
 	}
-	entry := d.s.m.Device.SizeOfCounterHeapEntry(d.id, heapTypeTimestamp)
+	entry := d.s.m.Device.SizeOfCounterHeapEntry(d.id, HeapTypeTimestamp)
 	if entry != 8 {
 		return nil, fmt.Errorf("new timestamp heap: entries of %d bytes, only 8 are known: %w", entry, errUnsupported)
 	}
@@ -47,7 +47,7 @@ func (d *Device) NewHeap(count uint64, label string) (*Heap, error) {
 		return nil, err
 	}
 	defer desc.Release()
-	d.s.m.HeapDescriptor.SetType(desc.id, heapTypeTimestamp)
+	d.s.m.HeapDescriptor.SetType(desc.id, HeapTypeTimestamp)
 	d.s.m.HeapDescriptor.SetCount(desc.id, count)
 	got, err := d.created("new timestamp heap", func(e *id) id { return d.s.m.Device.NewCounterHeap(d.id, desc.id, e) })
 	if err != nil {
@@ -317,7 +317,7 @@ func (e *ComputeEncoder4) WriteTimestamp(g Granularity, h *Heap, index uint64) {
 
 // Barrier makes later dispatches of the encoder wait for the earlier ones.
 func (e *ComputeEncoder4) Barrier() {
-	e.s.m.Encoder4.Barrier(e.id, stageDispatch, stageDispatch, visibilityDevice)
+	e.s.m.Encoder4.Barrier(e.id, StageDispatch, StageDispatch, VisibilityDevice)
 }
 
 // Fill fills part of a buffer with a byte.

@@ -761,3 +761,102 @@ func TestHotPathAllocations(t *testing.T) {
 	enc.End()
 	m.cb.End()
 }
+
+// TestNothingWhereAnObjectIsExpected makes each creating message return nil and each class absent in turn.
+func TestNothingWhereAnObjectIsExpected(t *testing.T) {
+	w, s := open(t, metaltest.M3())
+	m := newMetal4(t, s)
+	q := must(m.d.NewQueue("q"))(t)
+	defer q.Release()
+	cb := must(q.CommandBuffer())(t)
+	defer cb.Release()
+	manager := must(s.CaptureManager())(t)
+	defer manager.Release()
+	set := m.d.CounterSets()[0]
+	defer set.Release()
+	samples := must(m.d.NewSampleBuffer(set, 2, ""))(t)
+	defer samples.Release()
+	pass := &mtl.PassSamples{Buffer: samples}
+	for _, c := range []struct {
+		nils string
+		try  func() error
+	}{
+		{"FakeDevice newCommandQueue", func() error { return second(m.d.NewQueue("")) }},
+		{"FakeDevice newSharedEvent", func() error { return second(m.d.NewSharedEvent()) }},
+		{"FakeDevice newMTL4CommandQueue", func() error { return second(m.d.NewQueue4()) }},
+		{"FakeDevice newCommandAllocator", func() error { return second(m.d.NewAllocator()) }},
+		{"FakeDevice newCommandBuffer", func() error { return second(m.d.NewCommandBuffer4("")) }},
+		{"FakeQueue commandBuffer", func() error { return second(q.CommandBuffer()) }},
+		{"FakeCommandBuffer computeCommandEncoder", func() error { return second(cb.ComputeEncoder(m.d, nil)) }},
+		{"FakeCommandBuffer blitCommandEncoder", func() error { return cb.Fill(m.buf, 0, 1, 0) }},
+		{"FakeCommandBuffer blitCommandEncoder", func() error { return cb.ResolveInto(samples, 0, 1, m.buf, 0) }},
+		{"FakeCommandBuffer4 computeCommandEncoder", func() error { return second(m.cb.ComputeEncoder("")) }},
+		{"MTLCaptureManager newCaptureScopeWithDevice:", func() error { return second(manager.NewScope(m.d, "")) }},
+		{"MTLCaptureManager startCaptureWithDescriptor:error:", func() error { return manager.Start(m.d, "x.gputrace") }},
+		{"MTLCaptureManager sharedCaptureManager", func() error { return second(s.CaptureManager()) }},
+		{"FakeHeap resolveCounterRange:", func() error { return second(m.heap.Resolve(0, 1)) }},
+		{"MTL4CounterHeapDescriptor new", func() error { return second(m.d.NewHeap(1, "")) }},
+		{"MTL4CommitOptions new", func() error { return m.q.Commit([]*mtl.CommandBuffer4{m.cb}, func(mtl.Feedback) {}) }},
+	} {
+		w.Nil(c.nils)
+		if err := c.try(); !errors.Is(err, mtl.ErrNil) {
+			t.Errorf("%s: %v", c.nils, err)
+		}
+	}
+	for _, c := range []struct {
+		class string
+		try   func() error
+	}{
+		{"MTL4CounterHeapDescriptor", func() error { return second(m.d.NewHeap(1, "")) }},
+		{"MTLResidencySetDescriptor", func() error { return second(m.d.NewResidencySet(1, "")) }},
+		{"MTL4ArgumentTableDescriptor", func() error { return second(m.d.NewArgumentTable(1)) }},
+		{"MTLCounterSampleBufferDescriptor", func() error { return second(m.d.NewSampleBuffer(set, 1, "")) }},
+		{"MTLCompileOptions", func() error { return second(m.d.NewLibrary(source, mtl.CompileOptions{LanguageVersion: 1})) }},
+		{"MTLComputePassDescriptor", func() error { return second(cb.ComputeEncoder(m.d, pass)) }},
+		{"MTLCaptureDescriptor", func() error { return manager.Start(m.d, "x.gputrace") }},
+		{"MTLCaptureManager", func() error { return second(s.CaptureManager()) }},
+		{"MTL4CommitOptions", func() error { return m.q.Commit([]*mtl.CommandBuffer4{m.cb}, func(mtl.Feedback) {}) }},
+	} {
+		w.RemoveClass(c.class)
+		if err := c.try(); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), c.class) {
+			t.Errorf("without %s: %v", c.class, err)
+		}
+	}
+	w.RemoveMethod("newResidencySetWithDescriptor:error:")
+	w.RemoveMethod("newCommandAllocator")
+	for _, err := range []error{second(m.d.NewResidencySet(1, "")), m.d.SupportsMetal4()} {
+		if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "FakeDevice does not respond to new") {
+			t.Error(err)
+		}
+	}
+}
+
+func TestUnexpectedSizes(t *testing.T) {
+	p := metaltest.M3()
+	p.HeapEntryBytes = 16
+	_, s := open(t, p)
+	d := device(t, s)
+	if _, err := d.NewHeap(4, ""); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("entries of 16 bytes: %v", err)
+	}
+	set := d.CounterSets()[0]
+	defer set.Release()
+	b := must(d.NewSampleBuffer(set, 2, ""))(t)
+	defer b.Release()
+	set.Counters = append(set.Counters, "one more than the device has")
+	if _, err := b.Resolve(0, 2); err == nil || !strings.Contains(err.Error(), "16 bytes, want 32") {
+		t.Errorf("resolve of an unknown layout: %v", err)
+	}
+}
+
+func TestFeedbackError(t *testing.T) {
+	p := metaltest.M3().Broken(metaltest.Faults{GPUError: true})
+	_, s := open(t, p)
+	m := newMetal4(t, s)
+	fb := make(chan mtl.Feedback, 1)
+	m.run(t, 1, func(f mtl.Feedback) { fb <- f })
+	var e *objc.Error
+	if f := <-fb; !errors.As(f.Err, &e) || e.Domain != "MTL4CommandQueueErrorDomain" || e.Code != 3 {
+		t.Errorf("feedback %+v", f)
+	}
+}
