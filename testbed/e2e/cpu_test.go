@@ -403,15 +403,15 @@ func TestBadOrigins(t *testing.T) {
 
 // explanations are the numbers that an explanation of a status must contain.
 var explanations = map[string]string{
-	"outside_recording":   `[0-9]`,
-	"synthetic_thread":    `4293918721|0xfff00001|0xFFF00001`,
-	"bad_thread":          `thread (id )?(0|-7)`,
-	"missing_thread":      `5000001`,
-	"too_far":             `[0-9.]+ ms.*50 ms`,
-	"stale":               `[0-9.]+ m?s.*50 ms`,
-	"no_stack":            `[0-9]`,
-	"ambiguous_goroutine": `[0-9]`,
-	"clock_step":          `(49|50|51)[0-9.]* ms`,
+	"outside_recording":   `lies .* (before the recording began|after the recording ended); up to 50.* ms`,
+	"synthetic_thread":    `thread 0xFFF00001`,
+	"bad_thread":          `thread (0|-7), which is no thread id`,
+	"missing_thread":      `None of the [0-9,]+ CPU samples .* thread 5000001`,
+	"too_far":             `Nearest sample [0-9.]+ m?s > limit 50.* ms.* Sampler 250 Hz.* off-CPU [0-9.]+ m?s of those [0-9.]+ m?s`,
+	"stale":               `The last of [0-9,]+ samples .* lies [0-9.]+ m?s before this origin, which is more than the limit of 50`,
+	"no_stack":            `nearest sample of thread 5000002 is .* away, within the limit of 50.* has no stack`,
+	"ambiguous_goroutine": `nearest sample of thread [0-9]+ is [0-9.]+ .s away.*grade D`,
+	"clock_step":          `clock jumped by (49|50|51)[0-9.]* ms`,
 }
 
 // TestChannels records the program that an execution trace is dearest for: the recording must step down and say so.
