@@ -8,11 +8,11 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/plog"
-	"go.opentelemetry.io/collector/pdata/pprofile"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"github.com/stax-otel/stax/archive"
 	"github.com/stax-otel/stax/internal/otlprows"
+	"github.com/stax-otel/stax/internal/profiles"
 	"github.com/stax-otel/stax/internal/recording"
 )
 
@@ -126,13 +126,14 @@ func (ev *evidence) observeLogs(rlogs plog.ResourceLogs) {
 	ev.take(ev.stacks)
 }
 
-func (ev *evidence) observeProfiles(pd pprofile.Profiles, i int) error {
+// observeProfiles takes the rows of the i-th resource of a request. It returns how many observations were of no use.
+func (ev *evidence) observeProfiles(d *profiles.Decoder, resource pcommon.Resource, i int) (skipped uint64) {
+	decoded := d.Resource(i)
 	ev.mu.Lock()
 	defer ev.mu.Unlock()
-	id := ev.runtime(pd.ResourceProfiles().At(i).Resource())
-	err := decodeProfiles(&ev.batch, pd, i, id)
+	decoded.AppendTo(&ev.batch, ev.runtime(resource))
 	ev.take(ev.sampled)
-	return err
+	return decoded.Malformed + decoded.TooMany
 }
 
 // take gives the batch to the resolver and remembers its stacks in the given map. ev.mu is held.

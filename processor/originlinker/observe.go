@@ -9,6 +9,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/pprofile"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/stax-otel/stax/internal/profiles"
 )
 
 // logsNode observes definitions of stacks and lanes, and clock samples.
@@ -34,9 +36,10 @@ type profilesNode struct {
 // ConsumeProfiles implements xconsumer.Profiles. Profiles are observed before they are forwarded: encoding them may change
 // them.
 func (n *profilesNode) ConsumeProfiles(ctx context.Context, pd pprofile.Profiles) error {
+	d := profiles.NewDecoder(pd)
 	for i, rp := range pd.ResourceProfiles().All() {
-		if err := n.linker.evidence(rp.Resource()).observeProfiles(pd, i); err != nil {
-			n.linker.telemetry.StaxLinkerSkipped.Add(ctx, 1, metric.WithAttributes(attribute.String("signal", "profiles")))
+		if skipped := n.linker.evidence(rp.Resource()).observeProfiles(d, rp.Resource(), i); skipped > 0 {
+			n.linker.telemetry.StaxLinkerSkipped.Add(ctx, int64(skipped), metric.WithAttributes(attribute.String("signal", "profiles")))
 		}
 	}
 	return n.next.ConsumeProfiles(ctx, pd)
