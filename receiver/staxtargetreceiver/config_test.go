@@ -55,7 +55,7 @@ func TestLoadConfig(t *testing.T) {
 	assert.Equal(t, 2000, c.MaxSeries)
 	assert.Equal(t, int64(1<<20), c.Protocols.HTTP.Get().ServerConfig.MaxRequestBodySize)
 	assert.Equal(t, "[::1]:4317", c.Protocols.GRPC.Get().NetAddr.Endpoint)
-	assert.Equal(t, 20, c.Protocols.GRPC.Get().MaxRecvMsgSizeMiB)
+	assert.Equal(t, 64, c.Protocols.GRPC.Get().MaxRecvMsgSizeMiB)
 }
 
 func TestConfigErrors(t *testing.T) {

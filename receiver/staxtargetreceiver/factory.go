@@ -33,9 +33,10 @@ func createDefaultConfig() component.Config {
 	grpc := configgrpc.NewDefaultServerConfig()
 	grpc.NetAddr.Transport = confignet.TransportTypeTCP
 	grpc.NetAddr.Endpoint = "127.0.0.1:4317"
-	grpc.MaxRecvMsgSizeMiB = 20 // as HTTP
+	grpc.MaxRecvMsgSizeMiB = maxBody >> 20 // as HTTP
 	http := confighttp.NewDefaultServerConfig()
 	http.NetAddr.Endpoint = "127.0.0.1:4318"
+	http.MaxRequestBodySize = maxBody
 	http.ReadTimeout = time.Minute // for clients that stop in the middle; longer than a poll of the gate
 	return &Config{
 		Query: component.MustNewID("staxquery"),

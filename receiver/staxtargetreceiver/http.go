@@ -99,16 +99,16 @@ func (u *unusedConns) close() {
 func (r *targetReceiver) httpHandler() http.Handler {
 	mux := http.NewServeMux()
 	if r.nextTraces != nil {
-		mux.Handle(pathTraces, r.otlpHandler(r.httpTraces))
+		mux.Handle(pathTraces, r.otlpHandler(r.httpTraces, maxSmallBody))
 	}
 	if r.nextMetrics != nil {
-		mux.Handle(pathMetrics, r.otlpHandler(r.httpMetrics))
+		mux.Handle(pathMetrics, r.otlpHandler(r.httpMetrics, maxSmallBody))
 	}
 	if r.nextLogs != nil {
-		mux.Handle(pathLogs, r.otlpHandler(r.httpLogs))
+		mux.Handle(pathLogs, r.otlpHandler(r.httpLogs, maxSmallBody))
 	}
 	if r.nextProfiles != nil {
-		mux.Handle(pathProfiles, r.otlpHandler(r.httpProfiles))
+		mux.Handle(pathProfiles, r.otlpHandler(r.httpProfiles, maxBody))
 	}
 	gate := r.manager.GateHandler()
 	mux.HandleFunc(semconv.GatePath, func(w http.ResponseWriter, req *http.Request) {
@@ -227,10 +227,20 @@ func (r *targetReceiver) httpProfiles(ctx context.Context, from sender, enc enco
 // bodies are reused: decoding copies what it keeps.
 var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// maxPooledBody bounds what an unusually big request leaves behind.
-const maxPooledBody = 4 << 20
+const (
+	// maxBody is the default limit of a request, in bytes, unpacked: profiles carry execution traces. Requests of the other
+	// signals, which take many times their size in memory, may have maxSmallBody, unless the configuration names a limit.
+	maxBody      = 64 << 20
+	maxSmallBody = 20 << 20
+	// maxPooledBody bounds what an unusually big request leaves behind.
+	maxPooledBody = 4 << 20
+)
 
-func (r *targetReceiver) otlpHandler(export exportFunc) http.Handler {
+// otlpHandler serves one signal. limit is the size of a request where the configuration has the default.
+func (r *targetReceiver) otlpHandler(export exportFunc, limit int64) http.Handler {
+	if r.cfg.Protocols.HTTP.Get().ServerConfig.MaxRequestBodySize != maxBody {
+		limit = 0
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.Method != http.MethodPost {
 			w.Header().Set("Allow", http.MethodPost)
@@ -249,7 +259,11 @@ func (r *targetReceiver) otlpHandler(export exportFunc) http.Handler {
 				bodies.Put(buf)
 			}
 		}()
-		if _, err := io.Copy(buf, req.Body); err != nil {
+		body := req.Body
+		if limit > 0 {
+			body = http.MaxBytesReader(w, body, limit)
+		}
+		if _, err := io.Copy(buf, body); err != nil {
 			code := http.StatusBadRequest
 			if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 				code = http.StatusRequestEntityTooLarge

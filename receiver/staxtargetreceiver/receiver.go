@@ -58,6 +58,7 @@ type targetReceiver struct {
 	segments *detach.Segmenter
 	deriver  *derive.Deriver // nil: no derived metrics
 	windows  windows
+	traces   *traceSessions
 
 	startOnce sync.Once
 	startErr  error
@@ -106,6 +107,7 @@ func shared(set receiver.Settings, cfg component.Config) (*targetReceiver, error
 func newTargetReceiver(set receiver.Settings, cfg *Config) (*targetReceiver, error) {
 	r := &targetReceiver{cfg: cfg, set: set, now: time.Now, grace: shutdownGrace, connContext: recording.PeerConnContext}
 	r.closing, r.close = context.WithCancel(context.Background())
+	r.traces = newTraceSessions()
 	r.segments = detach.NewSegmenter(func() time.Time { return r.now() })
 	var err error
 	if r.telemetry, err = metadata.NewTelemetryBuilder(set.TelemetrySettings); err != nil {
@@ -202,6 +204,7 @@ func (r *targetReceiver) shutdown(ctx context.Context) error {
 	}
 	waitFor(ctx, &stopping)
 	waitFor(ctx, &r.servers)
+	waitFor(ctx, &r.traces.watchers)
 	if !r.inFlight.stop(ctx) {
 		r.set.Logger.Warn("requests are still held by the next consumer", zap.Duration("grace", r.grace))
 	}

@@ -35,7 +35,7 @@ import (
 
 // Bounds of a segment, and of how many lanes are remembered.
 const (
-	MaxSpans = 5000
+	MaxSpans = 4998 // with its root, under 5000
 	MaxAge   = time.Second
 	maxLanes = 4096
 )
