@@ -10,7 +10,7 @@ import (
 
 // Segments
 //
-// A lane's spans are cut into segments of at most 5000 spans or one second, each a trace of its own with a root span, so
+// A lane's spans are cut into segments of less than 5000 spans or one second, each a trace of its own with a root span, so
 // that trace viewers can show them. A segment never cuts a command buffer: the first record of a command buffer, be it
 // one of its dispatches or the buffer itself, fixes the segment of all. So a segment grows past its limits only by the
 // rest of command buffers that began in it.

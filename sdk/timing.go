@@ -48,7 +48,7 @@ func (t timing) withDefaults() timing {
 	d(&t.drainTimeout, 2*time.Second)
 	t.holdTimeout = t.drainTimeout * 3 / 4
 	d(&t.segmentAge, time.Second)
-	n(&t.segmentSpans, 5000)
+	n(&t.segmentSpans, 4998) // with its root, under 5000
 	n(&t.batchRecords, 4096)
 	n(&t.batchBytes, 1<<20)
 	return t
