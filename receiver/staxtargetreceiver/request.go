@@ -180,6 +180,17 @@ var admissionHints = map[string]string{
 	recording.ReasonWrongPID:          "the process belongs to no recording: process.pid is missing, is not recorded, or is not the sender's",
 	recording.ReasonWrongUser:         "the sender runs as another user and has no valid token",
 	recording.ReasonBadToken:          "the token in " + semconv.HeaderToken + " is not of an active recording",
+	reasonBadGeneration:               "the generation of an execution trace cannot be parsed",
+	reasonGenerationTooLarge:          "a generation of an execution trace may have 8 MiB",
+	reasonBadPprof:                    "the pprof profile cannot be parsed",
+	reasonPprofTooLarge:               "a pprof profile may have 8 MiB, 32 MiB unpacked",
+	reasonRepeated:                    "it was delivered before",
+	reasonBadOriginEvent:              "the message of an event in the trace is not as its category says",
+	reasonTooManySamples:              "more than one generation of a trace may hold",
+	reasonTooManyWaits:                "more than one generation of a trace may hold",
+	reasonTooManyOrigins:              "more than one generation of a trace may hold",
+	reasonTooManyStacks:               "more than one generation of a trace may hold",
+	reasonTooManyGoroutines:           "more than are followed at a time",
 }
 
 // message tells the client what was refused and why, the most frequent reason first; empty when nothing was.
