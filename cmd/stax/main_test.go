@@ -63,11 +63,16 @@ func target() {
 	os.Exit(*code)
 }
 
-// TestScript runs testdata/script/*.txtar. Each has demo.txt, the text of a small archive with everything in it.
+// TestScript runs testdata/script/*.txtar. Each has the texts of small archives: demo.txt with everything about lanes in
+// it, cpu.txt with CPU samples and waits, links.txt with an origin of each status.
 func TestScript(t *testing.T) {
-	demo, err := txtar.ParseFile("../../internal/query/testdata/demo.txtar")
-	if err != nil {
-		t.Fatal(err)
+	texts := map[string][]byte{}
+	for _, name := range []string{"demo", "cpu", "links"} {
+		a, err := txtar.ParseFile("../../internal/query/testdata/" + name + ".txtar")
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[name+".txt"] = a.Files[0].Data
 	}
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",
@@ -85,7 +90,12 @@ func TestScript(t *testing.T) {
 			env.Setenv("STAX_DIR", filepath.Join(env.WorkDir, "data"))
 			env.Setenv("TZ", "UTC")
 			env.Setenv("RUNTIME", runtime)
-			return os.WriteFile(filepath.Join(env.WorkDir, "demo.txt"), demo.Files[0].Data, 0o644)
+			for name, text := range texts {
+				if err := os.WriteFile(filepath.Join(env.WorkDir, name), text, 0o644); err != nil {
+					return err
+				}
+			}
+			return nil
 		},
 	})
 }

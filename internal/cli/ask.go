@@ -53,7 +53,7 @@ func (q question[A]) build(a *app) *cobra.Command {
 	cmd.Args = args(cobra.MaximumNArgs(1))
 	cmd.ValidArgsFunction = completeArchives
 	asJSON := cmd.Flags().Bool("json", false, "print one JSON object: schema, rows, coverage, hints")
-	cmd.RunE = func(cmd *cobra.Command, given []string) (err error) {
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
 		v := url.Values{}
 		cmd.Flags().Visit(func(f *pflag.Flag) {
 			if !notParams[f.Name] {
@@ -63,33 +63,38 @@ func (q question[A]) build(a *app) *cobra.Command {
 		if q.params != nil {
 			q.params(v)
 		}
-		path := ""
-		if len(given) == 1 {
-			path = given[0]
-		}
-		answer, k, err := ask[A](cmd.Context(), a, path, q.name, v)
-		if err != nil {
-			return err
-		}
-		w := bufio.NewWriter(a.stdout)
-		k.w = w
-		if *asJSON {
-			err = writeJSON(w, answer)
-		} else {
-			err = q.render(k, answer)
-		}
-		if flushErr := w.Flush(); err == nil && flushErr != nil {
-			err = fmt.Errorf("write the answer: %w", flushErr)
-		}
-		if err == nil && q.verdict != nil {
-			err = q.verdict(answer)
-		}
-		return err
+		return q.run(cmd.Context(), a, v, first(given), *asJSON)
 	}
 	return cmd
 }
 
+// run asks and renders.
+func (q question[A]) run(ctx context.Context, a *app, v url.Values, path string, asJSON bool) error {
+	answer, k, err := ask[A](ctx, a, path, q.name, v)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriter(a.stdout)
+	k.w = w
+	if asJSON {
+		err = writeJSON(w, answer)
+	} else {
+		err = q.render(k, answer)
+	}
+	if flushErr := w.Flush(); err == nil && flushErr != nil {
+		err = fmt.Errorf("write the answer: %w", flushErr)
+	}
+	if err == nil && q.verdict != nil {
+		err = q.verdict(answer)
+	}
+	return err
+}
+
 func ask[A any](ctx context.Context, a *app, path, name string, v url.Values) (answer A, k *asked, err error) {
+	// A mistake in how a command was called comes before the search for an archive.
+	if err := query.Check(name, v); err != nil {
+		return answer, nil, paramError(err)
+	}
 	r, path, err := a.openArchive(ctx, path)
 	if err != nil {
 		return answer, nil, err
@@ -100,18 +105,23 @@ func ask[A any](ctx context.Context, a *app, path, name string, v url.Values) (a
 		}
 	}()
 	out, err := query.Run(ctx, r, name, v)
-	var param *query.ParamError
-	switch {
-	case errors.As(err, &param):
-		return answer, nil, usageError("--%s %q: want %s", param.Name, param.Value, param.Want)
-	case err != nil:
-		return answer, nil, err
+	if err != nil {
+		return answer, nil, paramError(err)
 	}
 	answer, ok := out.(A)
 	if !ok {
 		return answer, nil, fmt.Errorf("query %s answered with %T", name, out)
 	}
 	return answer, &asked{app: a, path: path, info: r.Manifest().Recording}, nil
+}
+
+// paramError turns a parameter that cannot be used into a mistake of the command line.
+func paramError(err error) error {
+	var param *query.ParamError
+	if errors.As(err, &param) {
+		return usageError("--%s %q: want %s", param.Name, param.Value, param.Want)
+	}
+	return err
 }
 
 // writeJSON prints one object.

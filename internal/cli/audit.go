@@ -41,7 +41,7 @@ func renderAudit(k *asked, answer query.AuditAnswer) error {
 			last = "yes"
 		}
 		t.add(formatTID(r.PID), fmt.Sprint(r.Shard), formatCount(r.Owed), formatCount(r.Archived), formatNonZero(int64(r.Dropped)),
-			formatNonZero(int64(r.Unaccounted)), formatNonZero(int64(r.Duplicates)), last, r.Verdict)
+			formatNonZero(int64(r.Unaccounted)), formatNonZero(int64(r.Duplicates+r.Repeated)), last, r.Verdict)
 	}
 	if len(answer.Rows) > 0 {
 		if err := k.table(t); err != nil {
@@ -56,6 +56,10 @@ func renderAudit(k *asked, answer query.AuditAnswer) error {
 			k.printf("Process %d, shard %d: %s in the %s: %s.\n", r.PID, r.Shard, plural(d.Count, "record dropped", "records dropped"),
 				clean(stage(d.Stage)), clean(strings.ReplaceAll(d.Reason, "_", " ")))
 		}
+		if r.Repeated > 0 {
+			k.note("Process %d, shard %d: %s again and dropped: nothing is lost by that.", r.PID, r.Shard,
+				plural(r.Repeated, "record was sent", "records were sent"))
+		}
 		if r.Overcounted > 0 {
 			k.printf("Process %d, shard %d: %s given up by the sender arrived nevertheless.\n", r.PID, r.Shard, plural(r.Overcounted, "record", "records"))
 		}
@@ -63,6 +67,13 @@ func renderAudit(k *asked, answer query.AuditAnswer) error {
 	for _, d := range answer.OtherDrops {
 		k.printf("Not numbered: %s %s dropped in the %s: %s.\n", formatCount(d.Count), clean(d.Signal), clean(stage(d.Stage)),
 			clean(strings.ReplaceAll(d.Reason, "_", " ")))
+	}
+	for _, l := range answer.ProfileLosses {
+		reason := ""
+		if l.Reason != "" {
+			reason = ": " + l.Reason
+		}
+		k.note("CPU samples of process %d by %s: %s of %s lost%s.", l.PID, l.Source, formatDuration(l.LostNanos), plural(l.Stretches, "stretch", "stretches"), reason)
 	}
 	c := answer.Certificates
 	how := "derived just now"
@@ -84,7 +95,7 @@ func renderAudit(k *asked, answer query.AuditAnswer) error {
 
 var verdicts = map[string]string{
 	query.VerdictClean:     "clean. Everything the target made is in the archive.",
-	query.VerdictAccounted: "accounted. Records were lost, and every one of them is counted as dropped.",
+	query.VerdictAccounted: "accounted. Something was lost, and all of it is counted.",
 	query.VerdictUnproven:  "unproven. It cannot be shown that nothing vanished:",
 }
 

@@ -133,8 +133,8 @@ Start with:  stax record -- COMMAND    then:  stax target lanes`,
 		id   string
 		cmds []*cobra.Command
 	}{
-		{groupRecord, []*cobra.Command{newRecordCmd(a), newServeCmd(a), newStatusCmd(a), newListCmd(a), newStopCmd(a)}},
-		{groupAsk, []*cobra.Command{newTargetCmd(a), newFlameCmd(a), newThreadsCmd(a), newDiagnoseCmd(a), newAuditCmd(a)}},
+		{groupRecord, []*cobra.Command{newRecordCmd(a), newServeCmd(a), newStatusCmd(a), newListCmd(a), newWaitCmd(a), newStopCmd(a)}},
+		{groupAsk, []*cobra.Command{newTargetCmd(a), newCPUTopCmd(a), newFlameCmd(a), newThreadsCmd(a), newWhyCmd(a), newDiagnoseCmd(a), newAuditCmd(a)}},
 		{groupFiles, []*cobra.Command{newOpenCmd(a), newSaveCmd(a), newArchiveCmd(a)}},
 	} {
 		for _, cmd := range g.cmds {

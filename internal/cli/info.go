@@ -46,6 +46,22 @@ func renderTotals(field func(name, format string, args ...any), r *query.InfoRow
 		field("With", "%s, %s, %s", plural(r.Waits, "wait", "waits"), plural(r.CommandBuffers, "command buffer", "command buffers"),
 			plural(r.CounterSamples, "counter sample", "counter samples"))
 	}
+	for _, x := range r.CPUSources {
+		what := fmt.Sprintf("%s, %s by %s", plural(x.Samples, "sample", "samples"), plural(x.Waits, "wait", "waits"), x.Source)
+		if len(r.Runtimes) > 1 {
+			what += fmt.Sprintf(" in process %d", x.PID)
+		}
+		if x.State != "running" && x.State != "stopped" && x.State != "" {
+			what += ", " + x.State
+		}
+		if x.LostStretches > 0 && x.State != "lost" {
+			what += ", in part lost"
+		}
+		field("CPU", "%s", what)
+	}
+	if len(r.CPUSources) == 0 && r.Samples+r.OffCPU > 0 {
+		field("CPU", "%s, %s off-CPU", plural(r.Samples, "row of samples", "rows of samples"), plural(r.OffCPU, "interval", "intervals"))
+	}
 	if r.Dispatches > 0 {
 		if o := c.Origins; o != nil {
 			field("Origins", "%s of %s linked to the code that queued them%s", formatCount(o.Statuses["linked"]),

@@ -193,7 +193,7 @@ func (v *view) diagnoseSource(f *findings, s *CPUSourceRow) {
 	if s.LostStretches > 0 {
 		f.add(SeverityWarn, topicCPU, "source_lost", numbers{"pid": s.PID, "stretches": s.LostStretches, "lost_ns": s.LostNanos},
 			"In that time nothing is known about the CPU; a slower collector or a full disk loses data",
-			"%s of %s, %s in all, lost%s.", count(s.LostStretches, "stretch", "stretches"), who, dur(s.LostNanos), reasonText(s.LostReason))
+			"%s lost %s, %s in all%s.", who, count(s.LostStretches, "stretch", "stretches"), dur(s.LostNanos), reasonText(s.LostReason))
 	}
 	if s.CostNanos > 0 {
 		permille := s.CostNanos * 1000 / s.ProcessNanos

@@ -506,7 +506,8 @@ func diagnoseLosses(f *findings, b *books, losses []archive.Loss) {
 		f.add(SeverityInfo, topicLosses, "repeated", numbers{"records": repeated}, "",
 			"%s sent again and dropped the second time: nothing is lost by that.", count(repeated, "record was", "records were"))
 	}
-	if len(losses) == 0 && len(keys) == 0 && missing == 0 && len(b.rows) > 0 {
+	cpuLost := slices.ContainsFunc(*f, func(x Finding) bool { return x.Code == "source_lost" })
+	if !cpuLost && len(losses) == 0 && len(keys) == 0 && missing == 0 && len(b.rows) > 0 {
 		f.add(SeverityOK, topicLosses, "no_loss", nil, "", "Nothing is known to be lost.")
 	}
 }

@@ -85,6 +85,10 @@ var runners = map[string]runner{
 		}
 		return ask(p, func() (FlameAnswer, error) { return Flame(ctx, r, q) })
 	},
+	"arrived": func(ctx context.Context, r *archive.Reader, p *paramReader) (any, error) {
+		q := ArrivedParams{Symbol: p.text("symbol"), Lane: p.text("lane")}
+		return ask(p, func() (Answer[ArrivedRow], error) { return Arrived(ctx, r, q) })
+	},
 	"cpu_top": func(ctx context.Context, r *archive.Reader, p *paramReader) (any, error) {
 		q := CPUTopParams{
 			By: p.oneOf("by", BySelf, BySelf, ByTotal), TID: p.tid("tid"), PID: p.tid("pid"), Lane: p.text("lane"),

@@ -303,29 +303,32 @@ func (v *view) whyOrigin(ctx context.Context, row *WhyRow, rt archive.RuntimeID,
 }
 
 func (v *view) whyLinked(row *WhyRow, n numbers, o archive.Origin, l *archive.Link, f *originFacts, who, function string) {
-	code := "its stack"
+	code, did := "The code of its stack", "queued it"
 	if function != "" {
 		code = shortName(function)
+	}
+	if row.Object == "wait" {
+		did = "waited"
 	}
 	switch l.Grade {
 	case origin.GradeA:
 		switch {
 		case f.exact != nil:
 			n["event_distance_ns"] = abs(f.exact.EventNanos - o.TimeNanos)
-			row.tell(AboutOrigin, n, "%s queued it, on %s: the execution trace has the event of this very origin (same thread and instant), so nothing is guessed (grade A).", code, who)
+			row.tell(AboutOrigin, n, "%s %s, on %s: the execution trace has the event of this very origin (same thread and instant), so nothing is guessed (grade A).", code, did, who)
 		default:
-			row.tell(AboutOrigin, n, "%s queued it, on %s: the target captured the stack itself, so nothing is guessed (grade A).", code, who)
+			row.tell(AboutOrigin, n, "%s %s, on %s: the target captured the stack itself, so nothing is guessed (grade A).", code, did, who)
 		}
 	case origin.GradeB:
-		row.tell(AboutOrigin, n, "%s queued it: the nearest sample of the same thread and goroutine (%s) is %s away, within the limit of %s (grade B).",
-			code, who, dur(l.DistanceNanos), dur(n["limit_ns"]))
+		row.tell(AboutOrigin, n, "%s %s: the nearest sample of the same thread and goroutine (%s) is %s away, within the limit of %s (grade B).",
+			code, did, who, dur(l.DistanceNanos), dur(n["limit_ns"]))
 	default:
 		why := ""
 		if o.ThreadLocked {
 			why = ", and the target says that this code is locked to its thread"
 		}
-		row.tell(AboutOrigin, n, "%s queued it: the nearest sample of %s is %s away, within the limit of %s%s (grade %s).",
-			code, who, dur(l.DistanceNanos), dur(n["limit_ns"]), why, l.Grade)
+		row.tell(AboutOrigin, n, "%s %s: the nearest sample of %s is %s away, within the limit of %s%s (grade %s).",
+			code, did, who, dur(l.DistanceNanos), dur(n["limit_ns"]), why, l.Grade)
 	}
 	if l.Weak {
 		row.tell(AboutOrigin, numbers{"distance_ns": l.DistanceNanos, "period_ns": f.period},
@@ -562,7 +565,7 @@ func (f *originFacts) whichGoroutine(o archive.Origin) string {
 	case o.GoroutineID == 0:
 		return " and the origin names no goroutine"
 	case f.nearGoroutine != 0 && f.nearGoroutine != o.GoroutineID:
-		return fmt.Sprintf(", and it is of goroutine %d while goroutine %d queued the work", f.nearGoroutine, o.GoroutineID)
+		return fmt.Sprintf(", and it is of goroutine %d while the origin is of goroutine %d", f.nearGoroutine, o.GoroutineID)
 	}
 	return ""
 }
