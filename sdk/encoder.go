@@ -37,6 +37,7 @@ type encoder struct {
 	spans    int      // bytes in groups
 
 	lanesTold, setsTold int
+	defsTold            int
 	stacks              map[uint64]*stackEntry // by hash of program counters
 	stacksTold          map[uint64]bool        // by stack id
 	diagTold            []uint64
@@ -169,7 +170,7 @@ func (e *encoder) size() int { return e.spans + len(e.waits) + len(e.records) }
 
 // forget makes the next request define everything again: a request with definitions was lost.
 func (e *encoder) forget() {
-	e.lanesTold, e.setsTold = 0, 0
+	e.lanesTold, e.setsTold, e.defsTold = 0, 0, 0
 	clear(e.stacksTold)
 	clear(e.diagTold)
 }

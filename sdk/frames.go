@@ -5,6 +5,7 @@ import (
 	"io"
 	"runtime"
 	"strconv"
+	"strings"
 )
 
 // Frame is one frame of a stack.
@@ -27,13 +28,17 @@ func StackID(frames []Frame) uint64 {
 	return 1
 }
 
+const otelPrefix = "go.opentelemetry.io/otel/"
+
 // symbolize turns program counters of runtime.Callers into frames, leaf first.
 func symbolize(pcs []uintptr) []Frame {
 	out := make([]Frame, 0, len(pcs))
 	it := runtime.CallersFrames(pcs)
 	for {
 		f, more := it.Next()
-		if f.Function != "" || f.File != "" {
+		if len(out) == 0 && strings.HasPrefix(f.Function, otelPrefix) {
+			// The OpenTelemetry SDK calls sdk/otelsdk: what the program did comes after.
+		} else if f.Function != "" || f.File != "" {
 			out = append(out, Frame{Function: clipTo(f.Function, maxFrameString), File: clipTo(f.File, maxFrameString), Line: f.Line})
 		}
 		if !more {

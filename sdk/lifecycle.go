@@ -19,6 +19,11 @@ func (rt *Runtime) launch() {
 		rt.mu.Unlock()
 		return
 	}
+	if rt.sink != nil {
+		rt.launchSink()
+		rt.mu.Unlock()
+		return
+	}
 	rt.endpoint = newEndpoint(rt.cfg)
 	if rt.endpoint.client == nil {
 		rt.want = verdict{state: StateDisabled, reason: rt.endpoint.reason}

@@ -18,6 +18,14 @@ func init() {
 		rt.init()
 		return linked{rt}
 	}
+	link.NewRuntime = func(s link.Sink, o link.SinkOptions) any {
+		rt := NewRuntime(Config{MemoryLimit: o.MemoryLimit})
+		rt.sink = s
+		if o.Drain > 0 {
+			rt.cfg.timing.drain = o.Drain
+		}
+		return rt
+	}
 }
 
 // linked is a runtime as the optional packages see it.
@@ -52,6 +60,15 @@ func (l linked) Hold(recording string) (release func()) {
 			rt.wake()
 		})
 	}
+}
+
+func (l linked) Capture() (thread, at int64, stack uint64) {
+	m := OriginMode(l.rt.active.Load())
+	if m <= OriginOff {
+		return 0, 0, 0
+	}
+	o := l.rt.capture(nil, m, 3) //nolint:staticcheck // a nil context is allowed
+	return o.thread, o.time, l.rt.wireStack(o.stack)
 }
 
 // held reports whether the last word of s has to wait. A holder that takes too long is not waited for.

@@ -58,7 +58,7 @@ func (rt *Runtime) Subscribe(fn func(Recording)) (cancel func()) {
 func (rt *Runtime) recording() Recording {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
-	if rt.closing || rt.want.state != StateRecording {
+	if rt.closing || rt.sink != nil || rt.want.state != StateRecording {
 		return Recording{}
 	}
 	r := rt.want.reply

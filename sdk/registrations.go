@@ -25,8 +25,12 @@ func (e *encoder) event(name string, severity uint64) wire.Mark {
 // registrations tells what the recording does not know yet. news adds what is told about once a second.
 func (e *encoder) registrations(news bool) {
 	e.rt.mu.Lock()
-	lanes := e.rt.lanes
+	lanes, defs := e.rt.lanes, e.rt.defs
 	e.rt.mu.Unlock()
+	for _, s := range defs[min(e.defsTold, len(defs)):] {
+		e.define(s)
+	}
+	e.defsTold = len(defs)
 	for _, l := range lanes[min(e.lanesTold, len(lanes)):] {
 		m := e.event(semconv.EventLane, severityInfo)
 		e.records = wire.Close(appendLane(e.records, logAttributes, l), m)
@@ -101,11 +105,69 @@ func (e *encoder) stack(hash uint64) uint64 {
 		s.id = StackID(s.frames)
 		e.stacks[hash] = s
 	}
-	if !e.stacksTold[s.id] {
-		e.stacksTold[s.id] = true
-		m := e.event(semconv.EventStack, severityInfo)
-		e.records = wire.Close(appendStack(e.records, s), m)
+	e.define(s)
+	return s.id
+}
+
+// define tells the recording a stack, once.
+func (e *encoder) define(s *stackEntry) {
+	if e.stacksTold[s.id] {
+		return
 	}
+	e.stacksTold[s.id] = true
+	m := e.event(semconv.EventStack, severityInfo)
+	e.records = wire.Close(appendStack(e.records, s), m)
+}
+
+// maxDefined bounds the stacks that others than the worker name in one session.
+const maxDefined = 4096
+
+// define makes the current session tell a stack. It reports false when nothing records or there are too many.
+func (rt *Runtime) define(s *stackEntry) bool {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	if rt.cur == nil || rt.active.Load() == 0 {
+		return false
+	}
+	if rt.defined[s.id] {
+		return true
+	}
+	if len(rt.defs) >= maxDefined {
+		diagStackTableFull.add()
+		return false
+	}
+	if rt.defined == nil {
+		rt.defined = map[uint64]bool{}
+	}
+	rt.defined[s.id] = true
+	rt.defs = append(rt.defs, s)
+	return true
+}
+
+// wireStack returns the wire id of a stack that was captured just now and makes the session tell it. 0: it cannot be
+// named.
+func (rt *Runtime) wireStack(hash uint64) uint64 {
+	t := rt.stacks.Load()
+	if hash == 0 || t == nil {
+		return 0
+	}
+	slot := t.slot(hash)
+	if slot == nil {
+		return 0
+	}
+	if id := slot.wire.Load(); id != 0 {
+		return id
+	}
+	pcs, known := t.await(hash)
+	if !known {
+		return 0
+	}
+	s := &stackEntry{frames: symbolize(pcs)}
+	s.id = StackID(s.frames)
+	if !rt.define(s) {
+		return 0
+	}
+	slot.wire.Store(s.id)
 	return s.id
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/stax-otel/stax/sdk/internal/link"
 	"github.com/stax-otel/stax/sdk/semconv"
 )
 
@@ -72,7 +73,10 @@ type Runtime struct {
 	closing bool    // Shutdown was called
 	want    verdict // the gate's last word
 	cur     *session
-	last    *session       // the previous one's account; the worker's
+	last    *session      // the previous one's account; the worker's
+	defs    []*stackEntry // stacks of the current session that others than the worker named
+	defined map[uint64]bool
+	sink    link.Sink      // instead of a receiver; nil: a receiver
 	holds   map[string]int // by recording id: who has something to send before the recording's last word
 }
 

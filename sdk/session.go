@@ -64,6 +64,7 @@ func (rt *Runtime) begin(v verdict) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	rt.cur = s
+	rt.defs, rt.defined = nil, nil
 	// The gate may have changed its mind since v; then the worker hears of it next.
 	if !rt.closing && rt.want.state == StateRecording && rt.want.reply.RecordingID == s.id {
 		rt.active.Store(uint32(v.originMode()))

@@ -23,10 +23,11 @@ type stackSlot struct {
 	hash atomic.Uint64 // 0: free
 	n    atomic.Uint32 // frames; 0: being written
 	pcs  [maxFrames]uintptr
+	wire atomic.Uint64 // its id on the wire, once somebody but the worker needed it; 0: nobody did
 }
 
 const (
-	stackSlotBytes = 272
+	stackSlotBytes = 280
 	stackProbes    = 32
 )
 
@@ -80,18 +81,26 @@ func (t *stackTable) insert(pcs []uintptr) uint64 {
 	return 0
 }
 
-// lookup returns the counters of a stack. ready is false while its first capturer is still writing.
-func (t *stackTable) lookup(h uint64) (pcs []uintptr, known, ready bool) {
+// slot returns the slot of a stack, or nil.
+func (t *stackTable) slot(h uint64) *stackSlot {
 	mask := uint64(len(t.slots) - 1)
 	for i := range uint64(stackProbes) {
-		s := &t.slots[(h+i)&mask]
-		switch s.hash.Load() {
+		switch s := &t.slots[(h+i)&mask]; s.hash.Load() {
 		case h:
-			n := s.n.Load()
-			return s.pcs[:n], true, n != 0
+			return s
 		case 0:
-			return nil, false, false
+			return nil
 		}
 	}
-	return nil, false, false
+	return nil
+}
+
+// lookup returns the counters of a stack. ready is false while its first capturer is still writing.
+func (t *stackTable) lookup(h uint64) (pcs []uintptr, known, ready bool) {
+	s := t.slot(h)
+	if s == nil {
+		return nil, false, false
+	}
+	n := s.n.Load()
+	return s.pcs[:n], true, n != 0
 }
