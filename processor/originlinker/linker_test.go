@@ -197,11 +197,16 @@ func TestVerdictsOfEventsCommandBuffersAndOwnCode(t *testing.T) {
 		e.Attributes().PutStr(semconv.OriginStackIDKey, testStack)
 	}
 	d.Events().AppendEmpty().SetName("other")
+	link := d.Links().AppendEmpty()
+	link.SetTraceID(pcommon.TraceID{0xab})
+	link.SetSpanID(pcommon.SpanID{0xcd})
 	r.send(req.Traces)
 	buffer, mul := r.spans()["buffer"], r.spans()["mul"]
 	assert.Equal(t, "linked", text(buffer, semconv.OriginStatusKey))
 	assert.NotContains(t, buffer.Attributes().AsRaw(), semconv.ContainmentClassKey)
 	assert.Equal(t, "main.encode\n\t/src/encode.go:12\nmain.main\n\t/src/main.go:34\n", text(buffer, semconv.CodeStacktraceKey))
+	assert.Equal(t, "cd00000000000000", text(mul, semconv.OriginSpanIDKey), "what the link says, where viewers look")
+	assert.Equal(t, "ab000000000000000000000000000000", text(mul, semconv.OriginTraceIDKey))
 	assert.Equal(t, "kernel_main", text(mul, semconv.CodeFunctionNameKey), "the target's own")
 	for i := range 2 {
 		assert.Equal(t, "linked", mul.Events().At(i).Attributes().AsRaw()[semconv.OriginStatusKey])

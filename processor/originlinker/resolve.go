@@ -60,6 +60,7 @@ func (ev *evidence) resolve(rspans ptrace.ResourceSpans, out ptrace.Traces, t *t
 			switch ev.conv.Span(&sc, span) {
 			case otlprows.KindDispatch:
 				d := &b.Dispatches[len(b.Dispatches)-1]
+				putCause(span, &d.Origin)
 				ev.link(span, archive.OwnerDispatch, uint64(d.ID), archive.OriginDispatch, &d.Origin, t)
 				c := ev.resolver.Certificate(d)
 				certify(span, &c)
@@ -69,6 +70,7 @@ func (ev *evidence) resolve(rspans ptrace.ResourceSpans, out ptrace.Traces, t *t
 				}
 			case otlprows.KindCommandBuffer:
 				cb := &b.CommandBuffers[len(b.CommandBuffers)-1]
+				putCause(span, &cb.Origin)
 				ev.link(span, archive.OwnerCommandBuffer, uint64(cb.ID), archive.OriginDispatch, &cb.Origin, t)
 			case otlprows.KindWait:
 				w := &b.Waits[len(b.Waits)-1]
@@ -82,6 +84,19 @@ func (ev *evidence) resolve(rspans ptrace.ResourceSpans, out ptrace.Traces, t *t
 	}
 	b.Reset()
 	ev.conv.Release()
+}
+
+// putCause repeats the CPU span that a link names as attributes, since viewers drop the attributes of links and search in
+// those of spans only.
+func putCause(span ptrace.Span, o *archive.Origin) {
+	if o.CPUSpan == 0 || span.Links().Len() == 0 {
+		return
+	}
+	if _, told := span.Attributes().Get(semconv.OriginSpanIDKey); told {
+		return
+	}
+	span.Attributes().PutStr(semconv.OriginTraceIDKey, pcommon.TraceID(o.CPUTrace).String())
+	span.Attributes().PutStr(semconv.OriginSpanIDKey, hex64(o.CPUSpan))
 }
 
 // link writes the verdict on the origin of a span.

@@ -1,6 +1,7 @@
-// Traced is a program with ordinary OpenTelemetry spans on the CPU and dispatches on a lane that they cause: the case in
-// which a viewer would draw target work below CPU work, were it to follow the links. It also sends one burst of dispatches
-// that is larger than a segment of a lane trace may be.
+// Traced is a program with ordinary OpenTelemetry spans on the CPU and dispatches on lanes that they cause: the case in
+// which a viewer would draw target work below CPU work, were it to follow the links. The dispatches of one lane are sent as a
+// plain OpenTelemetry SDK would: as children of the CPU span, in its trace. It also sends one burst of dispatches that is
+// larger than a segment of a lane trace may be.
 //
 // The CPU spans go to the recorder as OTLP/HTTP, as an OpenTelemetry SDK sends them.
 package main
@@ -79,12 +80,14 @@ func frame(ctx context.Context, cpu *cpuSpans, lane *sdk.Lane) {
 	first.Report(start, now)
 	w.End()
 	second.Report(now, now+sdk.Time(200*time.Microsecond))
+	cpu.foreign(ctx, "upscale", start, now)
 }
 
 // cpuSpans makes spans as any tracer does, and sends them as any exporter does.
 type cpuSpans struct {
 	traces ptrace.Traces
 	spans  ptrace.SpanSlice
+	lane   ptrace.SpanSlice // of a tracer whose scope is a lane
 }
 
 func newCPUSpans() *cpuSpans {
@@ -94,7 +97,27 @@ func newCPUSpans() *cpuSpans {
 	rs.Resource().Attributes().PutInt("process.pid", int64(os.Getpid()))
 	ss := rs.ScopeSpans().AppendEmpty()
 	ss.Scope().SetName("traced/cpu")
-	return &cpuSpans{traces: td, spans: ss.Spans()}
+	lane := rs.ScopeSpans().AppendEmpty()
+	lane.Scope().SetName("traced/lane")
+	lane.Scope().Attributes().PutStr("stax.lane.id", "upscaler")
+	lane.Scope().Attributes().PutStr("stax.lane.name", "upscaler")
+	lane.Scope().Attributes().PutStr("stax.lane.kind", "gpu")
+	return &cpuSpans{traces: td, spans: ss.Spans(), lane: lane.Spans()}
+}
+
+// foreign reports a dispatch as a child of the CPU span in ctx.
+func (c *cpuSpans) foreign(ctx context.Context, name string, start, end sdk.Time) {
+	parent := trace.SpanContextFromContext(ctx)
+	var id pcommon.SpanID
+	_, _ = rand.Read(id[:]) // never fails
+	s := c.lane.AppendEmpty()
+	s.SetTraceID(pcommon.TraceID(parent.TraceID()))
+	s.SetSpanID(id)
+	s.SetParentSpanID(pcommon.SpanID(parent.SpanID()))
+	s.SetName(name)
+	s.SetKind(ptrace.SpanKindConsumer)
+	s.SetStartTimestamp(pcommon.Timestamp(start))
+	s.SetEndTimestamp(pcommon.Timestamp(end))
 }
 
 // begin starts a root span. end ends it.
