@@ -8,12 +8,24 @@ import (
 
 // Link decides what CPU stack an origin stands for. It is meaningful only for origins that were reported.
 func (ix *Index) Link(rt archive.RuntimeID, owner archive.OwnerKind, id uint64, kind archive.OriginKind, o *archive.Origin) archive.Link {
-	s := subject{runtime: rt, Origin: *o}
+	s := ix.subject(rt, o)
+	return ix.linked(&s, rt, owner, id, kind, nil)
+}
+
+func (ix *Index) subject(rt archive.RuntimeID, o *archive.Origin) subject {
+	s := subject{Origin: *o}
 	if r := ix.runtimes[rt]; r != nil {
-		s.pid, s.stranger, s.goTarget = r.row.PID, r.stranger, r.row.SDKLanguage == "go"
-		s.stackDefined = r.stacks.defined(o.Stack)
+		s.pid, s.stranger, s.goTarget, s.evidence = r.row.PID, r.stranger, r.goTarget(), r.kin
+		s.stackDefined = ix.stack(r, o.Stack) != nil
+		s.event = ix.event(r, o.ThreadID, o.TimeNanos)
 	}
-	v := ix.linker.decide(s)
+	return s
+}
+
+func (ix *Index) linked(
+	s *subject, rt archive.RuntimeID, owner archive.OwnerKind, id uint64, kind archive.OriginKind, x *LinkExplanation,
+) archive.Link {
+	v := ix.linker.decide(s, x)
 	return archive.Link{
 		Runtime: rt, OwnerKind: owner, Owner: id, Kind: kind,
 		Status: v.status, Grade: v.grade, Weak: v.weak, DistanceNanos: v.distance, Stack: v.stack,
@@ -58,7 +70,7 @@ func (q *inquiry) covering(dst []int32, beginTo int64) []int32 {
 			}
 		}
 	}
-	slices.Sort(dst)
+	slices.SortFunc(dst, q.rt.compare)
 	return slices.Compact(dst)
 }
 

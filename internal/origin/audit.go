@@ -222,7 +222,7 @@ func loadRaw(ctx context.Context, r *archive.Reader) (*rawFacts, error) {
 		func() error {
 			return scan(ctx, r, each(func(x *archive.Wait) {
 				key := waitKey{x.Runtime, x.ID} // of several rows of one id, the one that the Index keeps
-				if old, again := f.waits[key]; !again || compareWaits(newWaitRow(x), newWaitRow(&old)) < 0 {
+				if old, again := f.waits[key]; !again || olderWait(x, &old) {
 					f.waits[key] = *x
 				}
 			}))
@@ -240,6 +240,12 @@ func loadRaw(ctx context.Context, r *archive.Reader) (*rawFacts, error) {
 	}
 	return f, scan(ctx, r, each(func(x *archive.CommandBuffer) { f.buffers[bufferKey{x.Runtime, x.ID}] = *x }),
 		"runtime", "command_buffer", "queue", "queue_seq")
+}
+
+// olderWait reports whether of two rows of one id the first is the one that the Index keeps.
+func olderWait(a, b *archive.Wait) bool {
+	x, y := newWaitRow(a), newWaitRow(b)
+	return compareWaits(&x, &y) < 0
 }
 
 func each[T any](f func(*T)) func([]T) {
@@ -273,7 +279,7 @@ func (f *rawFacts) recheck(ctx context.Context, r *archive.Reader, ix *Index, a 
 			if a.Stored == "" || certificates.astray {
 				c = ix.Certificate(d)
 			}
-			f.about(&raw, c.Wait)
+			f.about(&raw, ix, c.Wait)
 			if c.Wait != 0 {
 				a.Rechecked++
 			}
@@ -286,19 +292,41 @@ func (f *rawFacts) recheck(ctx context.Context, r *archive.Reader, ix *Index, a 
 }
 
 // about fills in the rows that a certificate with the given wait is about.
-func (f *rawFacts) about(raw *Raw, wait archive.WaitID) {
+func (f *rawFacts) about(raw *Raw, ix *Index, wait archive.WaitID) {
 	d := &raw.Dispatch
-	raw.LaneErrorNanos, raw.RuntimeErrorNanos = f.laneErrors[laneKey{d.Runtime, d.Lane}], f.runtimeErrors[d.Runtime]
-	raw.CommandBuffer, raw.Wait, raw.Awaits, raw.DispatchStack, raw.WaitStack = nil, nil, nil, nil, nil
+	*raw = Raw{Dispatch: *d, LaneErrorNanos: f.laneErrors[laneKey{d.Runtime, d.Lane}], RuntimeErrorNanos: f.runtimeErrors[d.Runtime]}
+	d = &raw.Dispatch
 	if wait == 0 {
 		return
 	}
 	key := waitKey{d.Runtime, wait}
 	if w, ok := f.waits[key]; ok {
-		raw.Wait, raw.WaitStack = &w, f.stacks[stackKey{d.Runtime, w.Origin.Stack}]
+		raw.Wait = &w
+		raw.WaitStack, raw.WaitGoroutine = f.exact(ix, d.Runtime, &w.Origin)
 	}
-	raw.Awaits, raw.DispatchStack = f.awaits[key], f.stacks[stackKey{d.Runtime, d.Origin.Stack}]
+	raw.Awaits = f.awaits[key]
+	raw.DispatchStack, raw.DispatchGoroutine = f.exact(ix, d.Runtime, &d.Origin)
 	if b, ok := f.buffers[bufferKey{d.Runtime, d.CommandBuffer}]; ok && d.CommandBuffer != 0 {
 		raw.CommandBuffer = &b
 	}
+}
+
+// exact returns the frames of an origin's exact stack, and the goroutine that the execution trace says it was on.
+func (f *rawFacts) exact(ix *Index, id archive.RuntimeID, o *archive.Origin) (frames []archive.StackFrame, goroutine int64) {
+	rt := ix.runtimes[id]
+	event := ix.event(rt, o.ThreadID, o.TimeNanos)
+	for _, stack := range []archive.StackID{o.Stack, event.stack} {
+		if stack == 0 {
+			continue
+		}
+		if frames := f.stacks[stackKey{id, stack}]; frames != nil {
+			return frames, event.goroutine
+		}
+		for _, other := range ix.pids[rt.row.PID] {
+			if frames := f.stacks[stackKey{other.row.ID, stack}]; frames != nil {
+				return frames, event.goroutine
+			}
+		}
+	}
+	return nil, event.goroutine
 }

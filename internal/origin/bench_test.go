@@ -72,13 +72,13 @@ func BenchmarkLink(b *testing.B) {
 	for _, threads := range []int{1, 8, 64} {
 		b.Run(map[int]string{1: "threads=1", 8: "threads=8", 64: "threads=64"}[threads], func(b *testing.B) {
 			r := rand.New(rand.NewPCG(1, 1))
-			samples := NewSamples()
-			samples.SetPeriod(100, 1e6)
+			samples := NewEvidence()
+			samples.AddProfileSources([]archive.ProfileSource{{Runtime: "r", Source: "x", PeriodNanos: 1e6}})
 			for t := range threads {
 				now := int64(1_700_000_000e9)
 				for range million / threads {
 					now += 1e6 + r.Int64N(1e5)
-					samples.Add(100, int64(t+1), Sample{Nanos: now, Stack: archive.StackID(1 + r.IntN(1000))})
+					samples.AddSamples([]archive.Sample{{Runtime: "r", ThreadID: int64(t + 1), TimeNanos: now, Stack: archive.StackID(1 + r.IntN(1000))}})
 				}
 			}
 			ix := NewIndex(Config{Evidence: samples}, Facts{Runtimes: []archive.Runtime{{ID: "r", PID: 100}}})

@@ -16,9 +16,9 @@ import (
 // first wait, in the order of compareWaits, whose begin and end lie in these bounds?". A group
 // answers it without looking at every wait. The questions, in order, and what a hit means:
 //
-//	1. t0 <= begin <= e-err, end >= e+err                     synchronous
+//	1. t0 <= begin <= e-err, end >= e+err                     synchronous (unproven: all such waits are contradicted)
 //	2. the same with undecided counting as proven             unproven
-//	3. end < e-err (then begin < e-err too)                   timed_out
+//	3. end < e-err (then begin < e-err too)                   timed_out (likewise)
 //	4. the same with undecided counting as proven             unproven
 //	5. begin < t0, begin <= e+err, end >= e+err               unproven: began before the work was caused
 //	6. begin > e+err (nothing else is left)                   waited_late
@@ -63,13 +63,17 @@ type question struct {
 
 // inquiry is the state of one classification.
 type inquiry struct {
+	ix    *Index // for what evidence says about waits
 	rt    *runtimeIndex
 	parts [4]part
 	n     int
+	x     *CertificateExplanation // nil: nobody asks
 }
 
 // Certificate classifies a dispatch. Classes, flags and reasons: see the package doc.
-func (ix *Index) Certificate(d *archive.Dispatch) archive.Certificate {
+func (ix *Index) Certificate(d *archive.Dispatch) archive.Certificate { return ix.certificate(d, nil) }
+
+func (ix *Index) certificate(d *archive.Dispatch, x *CertificateExplanation) archive.Certificate {
 	c := archive.Certificate{
 		Runtime: d.Runtime, Dispatch: d.ID, Class: ClassUnproven, Faulted: d.Faulted,
 	}
@@ -83,17 +87,20 @@ func (ix *Index) Certificate(d *archive.Dispatch) archive.Certificate {
 		lane = &laneIndex{}
 	}
 	c.ClockErrorNanos = clockError(lane.clockError, rt.row.ClockErrorNanos)
+	if x != nil {
+		x.ClockErrorNanos, x.LaneReports, x.Covering = c.ClockErrorNanos, lane.waits, len(ix.Covering(d))
+	}
 	if !usableInterval(d.StartNanos, d.EndNanos) {
 		c.Reason = ReasonBadTimes
 		return c
 	}
-	q := inquiry{rt: rt}
+	q := inquiry{ix: ix, rt: rt, x: x}
 	q.collect(d, c.ClockErrorNanos)
 	class, reason, wait := q.decide(d, c.ClockErrorNanos)
 	switch {
 	case wait >= 0:
 		c.Class, c.Reason = class, reason
-		rt.fill(&c, d, &rt.waits[wait])
+		ix.fill(&c, d, rt, wait, x)
 	case lane.waits:
 		c.Class = ClassAsynchronous
 	default:
@@ -113,8 +120,8 @@ func (q *inquiry) decide(d *archive.Dispatch, err int64) (class, reason string, 
 	e, t0 := d.EndNanos, d.Origin.TimeNanos
 	caused := usable(t0)
 	if caused {
-		if w, _ := q.ask(question{t0, e - err, bounds{minEnd: e + err, maxEnd: timeLimit}}, false); w >= 0 {
-			return ClassSynchronous, "", w
+		if w, reason := q.proven(question{t0, e - err, bounds{minEnd: e + err, maxEnd: timeLimit}}); w >= 0 {
+			return unless(reason, ClassSynchronous), reason, w
 		}
 	}
 	undecided := question{1, e + err, bounds{minEnd: e - err, maxEnd: timeLimit}}
@@ -132,8 +139,8 @@ func (q *inquiry) decide(d *archive.Dispatch, err int64) (class, reason string, 
 		return ClassUnproven, ReasonBadTimes, w
 	}
 
-	if w, _ := q.ask(question{1, timeLimit, bounds{minEnd: 1, maxEnd: e - err - 1}}, false); w >= 0 {
-		return ClassTimedOut, "", w
+	if w, reason := q.proven(question{1, timeLimit, bounds{minEnd: 1, maxEnd: e - err - 1}}); w >= 0 {
+		return unless(reason, ClassTimedOut), reason, w
 	}
 	if w, reason := q.ask(question{1, timeLimit, bounds{minEnd: 1, maxEnd: e + err - 1}}, true); w >= 0 {
 		return ClassUnproven, reason, w
@@ -161,27 +168,109 @@ func (q *inquiry) decide(d *archive.Dispatch, err int64) (class, reason string, 
 	return "", "", -1
 }
 
+// unless is a class that is given unless there is a reason against it.
+func unless(reason, class string) string {
+	if reason != "" {
+		return ClassUnproven
+	}
+	return class
+}
+
+// proven returns the first wait that answers the question, covers the dispatch for certain and is not contradicted by
+// samples. If all are contradicted it is the first of these, with the reason.
+func (q *inquiry) proven(x question) (wait int32, reason string) {
+	wait, _ = q.ask(x, false)
+	if wait < 0 || q.ix.corroboration(q.rt, wait) != CorroborationContradicted {
+		return wait, ""
+	}
+	first := wait // the rare case: look at all of them, in order
+	for next := wait; next >= 0; {
+		if q.x != nil {
+			q.x.Contradicted = append(q.x.Contradicted, q.rt.waits[next].id)
+		}
+		if next = q.askAfter(x, next); next >= 0 && q.ix.corroboration(q.rt, next) != CorroborationContradicted {
+			return next, ""
+		}
+	}
+	return first, ReasonContradicted
+}
+
+// askAfter is ask for certain waits that come after one.
+func (q *inquiry) askAfter(x question, wait int32) int32 {
+	next := int32(-1)
+	for i := range q.parts[:q.n] {
+		p := &q.parts[i]
+		waits := q.rt.waits
+		lo, hi := max(p.g.notBefore(waits, max(x.beginFrom, waits[wait].begin)), p.from), p.g.after(waits, x.beginTo)
+		x.seq = p.seq
+		for lo < hi {
+			at := p.g.find(waits, lo, hi, x.bounds)
+			if at < 0 {
+				break
+			}
+			if w := p.g.waits[at]; q.rt.compare(w, wait) > 0 {
+				if next < 0 || q.rt.compare(w, next) < 0 {
+					next = w
+				}
+				break
+			}
+			lo = at + 1
+		}
+	}
+	return next
+}
+
 // fill writes the deciding wait and everything that follows from it. Without one nothing was compared,
 // and the numbers stay zero.
-func (rt *runtimeIndex) fill(c *archive.Certificate, d *archive.Dispatch, w *waitRow) {
+func (ix *Index) fill(c *archive.Certificate, d *archive.Dispatch, rt *runtimeIndex, wait int32, x *CertificateExplanation) {
+	w := &rt.waits[wait]
 	c.Wait, c.OriginNanos, c.BeginNanos, c.EndNanos = w.id, d.Origin.TimeNanos, w.begin, w.end
-	c.Corroboration = CorroborationClaimed
-	c.CrossThread = crossThread(d.Origin, w.thread, w.goroutine)
-	if rt.stacks.defined(d.Origin.Stack) && rt.stacks.defined(w.stack) {
-		c.DifferentStack = !rt.stacks.common(d.Origin.Stack, w.stack)
+	c.Corroboration = ix.corroboration(rt, wait)
+
+	cause, begun := ix.event(rt, d.Origin.ThreadID, d.Origin.TimeNanos), ix.event(rt, w.thread, w.at)
+	goroutine, waiting := or(d.Origin.GoroutineID, cause.goroutine), or(w.goroutine, begun.goroutine)
+	c.CrossThread = crossThread(d.Origin.ThreadID, goroutine, w.thread, waiting)
+	a, b := ix.exactStack(rt, d.Origin.Stack, cause), ix.exactStack(rt, w.stack, begun)
+	if a != nil && b != nil {
+		c.DifferentStack = !ix.frames.common(a, b)
 	}
 	if c.Class == ClassSynchronous {
 		c.OwnedNanos = overlap(d.StartNanos, d.EndNanos, w.begin, w.end)
 	}
+	if x != nil {
+		x.DispatchGoroutine, x.WaitGoroutine = goroutine, waiting
+		x.Comparisons = []Comparison{
+			compare("origin", "begin", d.Origin.TimeNanos, w.begin, 0),
+			compare("begin", "work_end", w.begin, d.EndNanos, c.ClockErrorNanos),
+			compare("work_end", "end", d.EndNanos, w.end, c.ClockErrorNanos),
+		}
+		x.Corroboration = &CorroborationExplanation{}
+		ix.corroborate(rt, w, x.Corroboration)
+	}
+}
+
+// exactStack is the stack that an origin has from the target, or else from the execution trace; nil: neither.
+func (ix *Index) exactStack(rt *runtimeIndex, id archive.StackID, event exactEvent) *stack {
+	if s := ix.stack(rt, id); s != nil {
+		return s
+	}
+	return ix.stack(rt, event.stack)
+}
+
+func or(a, b int64) int64 {
+	if a != 0 {
+		return a
+	}
+	return b
 }
 
 // crossThread reports whether two origins are known to lie on different threads of execution: on
 // different goroutines where both are known, whatever threads those ran on, else on different threads.
-func crossThread(o archive.Origin, thread, goroutine int64) bool {
-	if o.GoroutineID != 0 && goroutine != 0 {
-		return o.GoroutineID != goroutine
+func crossThread(thread, goroutine, otherThread, otherGoroutine int64) bool {
+	if goroutine != 0 && otherGoroutine != 0 {
+		return goroutine != otherGoroutine
 	}
-	return o.ThreadID > 0 && thread > 0 && o.ThreadID != thread
+	return thread > 0 && otherThread > 0 && thread != otherThread
 }
 
 func overlap(aStart, aEnd, bStart, bEnd int64) int64 {
@@ -256,7 +345,7 @@ func (q *inquiry) ask(x question, maybe bool) (wait int32, reason string) {
 		}
 		x.seq = p.seq
 		if at := p.g.find(q.rt.waits, lo, hi, x.bounds); at >= 0 {
-			if w := p.g.waits[at]; wait < 0 || w < wait {
+			if w := p.g.waits[at]; wait < 0 || q.rt.compare(w, wait) < 0 {
 				wait, reason = w, p.reason
 			}
 		}
@@ -268,7 +357,7 @@ func (q *inquiry) ask(x question, maybe bool) (wait int32, reason string) {
 // if its covering is certain.
 func (q *inquiry) first(x question, reason string) (int32, string) {
 	w, _ := q.ask(x, false)
-	if m, why := q.ask(x, true); m >= 0 && (w < 0 || m < w) {
+	if m, why := q.ask(x, true); m >= 0 && (w < 0 || q.rt.compare(m, w) < 0) {
 		return m, why
 	}
 	return w, reason
@@ -283,7 +372,7 @@ func (q *inquiry) badWait() int32 {
 			if p.g.badTo != nil && p.g.badTo[j] < p.seq {
 				continue
 			}
-			if wait < 0 || w < wait {
+			if wait < 0 || q.rt.compare(w, wait) < 0 {
 				wait = w
 			}
 			break

@@ -8,7 +8,8 @@ import (
 )
 
 // Load reads the facts of an archive that verdicts depend on: the waits and what they await, the
-// stacks, the small tables, and one pass over the ids of the dispatches.
+// stacks, the CPU evidence (samples, off_cpu, origin_events, profile_sources, clock_samples) unless the configuration has
+// one, the small tables, and one pass over the ids of the dispatches.
 func Load(ctx context.Context, r *archive.Reader, cfg Config) (*Index, error) {
 	ix := newIndex(cfg, r.Manifest().Recording)
 	err := firstError(
@@ -17,6 +18,7 @@ func Load(ctx context.Context, r *archive.Reader, cfg Config) (*Index, error) {
 		func() error { return scan(ctx, r, ix.addStackFrames) },
 		func() error { return scan(ctx, r, ix.addWaits) },
 		func() error { return scan(ctx, r, ix.addAwaits) },
+		func() error { return ix.loadEvidence(ctx, r, cfg) },
 		func() error { ix.seal(); return nil },
 	)
 	if err != nil || !ix.observes() {
@@ -29,6 +31,27 @@ func Load(ctx context.Context, r *archive.Reader, cfg Config) (*Index, error) {
 		func() error {
 			return scan(ctx, r, ix.Observe, "runtime", "lane", "dispatch", "command_buffer", "queue")
 		},
+	)
+}
+
+// loadEvidence reads what the archive knows about CPU threads, unless the caller has said that.
+func (ix *Index) loadEvidence(ctx context.Context, r *archive.Reader, cfg Config) error {
+	if cfg.Evidence != nil {
+		return nil
+	}
+	e := ix.evidence
+	return firstError(
+		func() error {
+			return scan(ctx, r, e.AddSamples, "runtime", "thread", "goroutine", "time_ns", "stack", "source")
+		},
+		func() error {
+			return scan(ctx, r, e.AddOffCPU, "runtime", "thread", "goroutine", "begin_ns", "wake_ns", "end_ns", "stack", "source")
+		},
+		func() error {
+			return scan(ctx, r, e.AddOriginEvents, "runtime", "thread", "goroutine", "time_ns", "stack", "span")
+		},
+		func() error { return scan(ctx, r, e.AddProfileSources) },
+		func() error { return scan(ctx, r, e.AddClockSamples) },
 	)
 }
 
@@ -148,7 +171,7 @@ func (ix *Index) Derive(ctx context.Context, r *archive.Reader, to Sink) error {
 // dispatchColumns are the columns that Certificate and Link read.
 var dispatchColumns = []string{
 	"runtime", "lane", "dispatch", "command_buffer", "queue", "queue_seq", "start_ns", "end_ns", "faulted",
-	"origin_thread", "origin_goroutine", "origin_ns", "origin_stack", "origin_cpu_trace", "origin_cpu_span",
+	"origin_thread", "origin_goroutine", "origin_ns", "origin_stack", "origin_thread_locked", "origin_cpu_trace", "origin_cpu_span",
 }
 
 // DeriveInto derives the links and certificates of the archive in dir, which must be finished, and

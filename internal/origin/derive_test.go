@@ -34,6 +34,7 @@ func (sc *scenario) batches() []*archive.Batch {
 	return []*archive.Batch{
 		{Waits: sc.Waits, Awaits: sc.Awaits, Lanes: sc.Lanes, ExtraOrigins: sc.extra},
 		{Runtimes: sc.Runtimes, Dispatches: sc.Dispatches, CommandBuffers: sc.CommandBuffers, StackFrames: sc.StackFrames},
+		{Samples: sc.Samples, OffCPU: sc.OffCPU, OriginEvents: sc.OriginEvents, ProfileSources: sc.ProfileSources, ClockSamples: sc.ClockSamples},
 	}
 }
 

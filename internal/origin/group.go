@@ -1,6 +1,9 @@
 package origin
 
-import "sort"
+import (
+	"slices"
+	"sort"
+)
 
 // A group is the set of waits that name the same thing: one dispatch, one command buffer, or one
 // queue. Classification asks a group for the first wait with certain bounds. Most groups hold one
@@ -36,6 +39,100 @@ func (g *group) upToOf(i int) uint64 {
 		return ^uint64(0)
 	}
 	return g.upTo[i]
+}
+
+// put adds a wait that came late, in its place, or raises its bound by submission. It returns the position from which on
+// the tree has to be made again, -1 for nowhere.
+func (g *group) put(rt *runtimeIndex, w int32, upTo *uint64) int {
+	usable := rt.waits[w].usable()
+	waits, tos := &g.waits, &g.upTo
+	if !usable {
+		waits, tos = &g.bad, &g.badTo
+	}
+	at, found := slices.BinarySearchFunc(*waits, w, rt.compare)
+	switch {
+	case found && (upTo == nil || (*tos)[at] >= *upTo):
+		return -1
+	case found:
+		(*tos)[at] = *upTo
+	default:
+		*waits = slices.Insert(*waits, at, w)
+		if upTo != nil {
+			*tos = slices.Insert(*tos, at, *upTo)
+		}
+	}
+	if !usable {
+		return -1
+	}
+	return at
+}
+
+// drop takes a wait out, before its row changes.
+func (g *group) drop(rt *runtimeIndex, w int32) {
+	waits, tos := &g.waits, &g.upTo
+	if !rt.waits[w].usable() {
+		waits, tos = &g.bad, &g.badTo
+	}
+	if at, found := slices.BinarySearchFunc(*waits, w, rt.compare); found {
+		*waits = slices.Delete(*waits, at, at+1)
+		if *tos != nil {
+			*tos = slices.Delete(*tos, at, at+1)
+		}
+	}
+}
+
+// keep renumbers the waits and leaves out those whose new number is negative.
+func (g *group) keep(number []int32) {
+	keep := func(waits *[]int32, tos *[]uint64) {
+		n := 0
+		for i, w := range *waits {
+			if number[w] < 0 {
+				continue
+			}
+			(*waits)[n] = number[w]
+			if *tos != nil {
+				(*tos)[n] = (*tos)[i]
+			}
+			n++
+		}
+		*waits = (*waits)[:n]
+		if *tos != nil {
+			*tos = (*tos)[:n]
+		}
+	}
+	keep(&g.waits, &g.upTo)
+	keep(&g.bad, &g.badTo)
+}
+
+func (g *group) empty() bool { return len(g.waits)+len(g.bad) == 0 }
+
+// rebuild makes the tree again from a position on.
+func (g *group) rebuild(waits []waitRow, from int) {
+	if len(g.waits) <= leafSize {
+		g.nodes = nil
+		return
+	}
+	leaves := g.first + 1
+	if g.nodes == nil || leaves*leafSize < len(g.waits) {
+		g.build(waits)
+		return
+	}
+	lo, hi := g.first+from/leafSize, 2*leaves-2
+	for n := lo; n <= hi; n++ {
+		g.nodes[n] = node{minEnd: timeLimit, maxEnd: -timeLimit}
+		first := (n - g.first) * leafSize
+		for i := first; i < min(first+leafSize, len(g.waits)); i++ {
+			end := waits[g.waits[i]].end
+			g.nodes[n].add(node{end, end, g.upToOf(i)})
+		}
+	}
+	for lo > 0 {
+		lo, hi = (lo-1)/2, (hi-1)/2
+		for n := lo; n <= hi; n++ {
+			g.nodes[n] = g.nodes[2*n+1]
+			g.nodes[n].add(g.nodes[2*n+2])
+		}
+	}
 }
 
 // build makes the tree when it pays.

@@ -2,6 +2,7 @@ package origin
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -12,8 +13,8 @@ import (
 type Config struct {
 	// Limit is the longest distance between an origin and the CPU sample it is linked to; 0: DefaultLimit.
 	Limit time.Duration
-	// Evidence is what is known about CPU threads; nil: the recording has no CPU samples.
-	Evidence Evidence
+	// Evidence is what is known about CPU threads; nil: what the archive or the Facts say.
+	Evidence *Evidence
 }
 
 // Facts are the rows that an Index is made of, in any order. The slices are not kept.
@@ -25,18 +26,27 @@ type Facts struct {
 	Waits          []archive.Wait
 	Awaits         []archive.Await
 	StackFrames    []archive.StackFrame
+	Samples        []archive.Sample
+	OffCPU         []archive.OffCPU
+	OriginEvents   []archive.OriginEvent
+	ProfileSources []archive.ProfileSource
+	ClockSamples   []archive.ClockSample
 	// Dispatches only tell which lanes report waits. Those that are not given here must be passed to
 	// Index.Observe before the first call of Certificate.
 	Dispatches []archive.Dispatch
 }
 
-// Index answers for single dispatches and origins of one recording. It holds the waits and the
-// stacks in memory, and never the dispatches. Once built and observed it is safe for concurrent use,
-// except with an Evidence that is not.
+// Index answers for single dispatches and origins of one recording. It holds the waits, the stacks and the CPU evidence in
+// memory, and never the dispatches. Once built and observed it is safe for concurrent use.
 type Index struct {
 	linker   linker
 	info     archive.RecordingInfo
 	runtimes map[archive.RuntimeID]*runtimeIndex
+	pids     map[int64][]*runtimeIndex // runtimes of one known process, by id
+	frames   *frameTable
+	unready  []*stack // that got frames
+	evidence *Evidence
+	epoch    uint64 // of the evidence: what was remembered of another one is void
 	pending  pending
 }
 
@@ -52,7 +62,31 @@ type runtimeIndex struct {
 	queues   map[archive.QueueID]*queueIndex
 	// submitted says where the command buffers of awaited queues were submitted.
 	submitted map[archive.CommandBufferID]submission
-	stacks    stackTable
+	stacks    map[archive.StackID]*stack
+	own       *process // evidence that this runtime reports; nil: none
+	kin       kin      // evidence about its process
+	judged    []uint64 // by wait: what was found out about it (corroboration)
+}
+
+// goTarget reports whether goroutines share the threads of the process.
+func (rt *runtimeIndex) goTarget() bool {
+	if rt.row.SDKLanguage == "go" {
+		return true
+	}
+	for _, p := range rt.kin {
+		if p.goSource {
+			return true
+		}
+	}
+	return false
+}
+
+// compare orders two waits.
+func (rt *runtimeIndex) compare(a, b int32) int {
+	if a == b {
+		return 0
+	}
+	return compareWaits(&rt.waits[a], &rt.waits[b])
 }
 
 type laneIndex struct {
@@ -74,15 +108,19 @@ type submission struct {
 type waitRow struct {
 	id                archive.WaitID
 	begin, end        int64
+	at                int64 // instant of the origin
 	thread, goroutine int64
 	stack             archive.StackID
 	timedOut, missing bool
+	locked            bool // the goroutine is locked to the thread
+	old               bool // missing at an eviction already
 }
 
 func newWaitRow(w *archive.Wait) waitRow {
 	return waitRow{
 		id: w.ID, begin: w.BeginNanos, end: w.EndNanos, timedOut: w.TimedOut,
-		thread: w.Origin.ThreadID, goroutine: w.Origin.GoroutineID, stack: w.Origin.Stack,
+		at: w.Origin.TimeNanos, thread: w.Origin.ThreadID, goroutine: w.Origin.GoroutineID, stack: w.Origin.Stack,
+		locked: w.Origin.ThreadLocked,
 	}
 }
 
@@ -102,6 +140,13 @@ func NewIndex(cfg Config, f Facts) *Index {
 	ix.addStackFrames(f.StackFrames)
 	ix.addWaits(f.Waits)
 	ix.addAwaits(f.Awaits)
+	if cfg.Evidence == nil {
+		ix.evidence.AddSamples(f.Samples)
+		ix.evidence.AddOffCPU(f.OffCPU)
+		ix.evidence.AddOriginEvents(f.OriginEvents)
+		ix.evidence.AddProfileSources(f.ProfileSources)
+		ix.evidence.AddClockSamples(f.ClockSamples)
+	}
 	ix.seal()
 	ix.addCommandBuffers(f.CommandBuffers)
 	ix.Observe(f.Dispatches)
@@ -113,8 +158,13 @@ func NewIndex(cfg Config, f Facts) *Index {
 func newIndex(cfg Config, info archive.RecordingInfo) *Index {
 	ix := &Index{
 		linker: newLinker(cfg, info), info: info, runtimes: map[archive.RuntimeID]*runtimeIndex{},
+		pids: map[int64][]*runtimeIndex{}, frames: newFrameTable(), evidence: cfg.Evidence, epoch: 1,
 		pending: pending{waits: map[archive.RuntimeID][]waitRow{}, awaits: map[archive.RuntimeID][]archive.Await{}},
 	}
+	if ix.evidence == nil {
+		ix.evidence = NewEvidence()
+	}
+	ix.linker.names = &ix.evidence.names
 	return ix
 }
 
@@ -126,7 +176,7 @@ func (ix *Index) runtime(id archive.RuntimeID) *runtimeIndex {
 			row: archive.Runtime{ID: id, ClockErrorNanos: -1}, lanes: map[archive.LaneID]*laneIndex{},
 			byWait: map[archive.WaitID]int32{}, dispatch: map[archive.DispatchID]*group{},
 			buffer: map[archive.CommandBufferID]*group{}, queues: map[archive.QueueID]*queueIndex{},
-			submitted: map[archive.CommandBufferID]submission{},
+			submitted: map[archive.CommandBufferID]submission{}, stacks: map[archive.StackID]*stack{},
 		}
 		ix.runtimes[id] = rt
 	}
@@ -156,7 +206,54 @@ func (ix *Index) addLanes(rows []archive.Lane) {
 
 func (ix *Index) addStackFrames(rows []archive.StackFrame) {
 	for i := range rows {
-		ix.runtime(rows[i].Runtime).stacks.add(&rows[i])
+		ix.addStackFrame(ix.runtime(rows[i].Runtime), &rows[i])
+	}
+}
+
+func (ix *Index) addStackFrame(rt *runtimeIndex, f *archive.StackFrame) *stack {
+	s := entry(rt.stacks, f.Stack)
+	settled := s.settled
+	if s.add(f.Depth, ix.frames.frame(f)) && (settled || len(s.rows) == 1) {
+		ix.unready = append(ix.unready, s)
+		if settled {
+			clear(ix.frames.pairs) // what was compared has changed
+		}
+	}
+	return s
+}
+
+// settle makes stacks and evidence ready for questions, and finds which evidence is about which process.
+func (ix *Index) settle() {
+	for _, s := range ix.unready {
+		s.settle(ix.frames)
+	}
+	ix.unready = ix.unready[:0]
+	ix.evidence.settle()
+	ix.relate()
+}
+
+// relate finds the runtimes of each process and their evidence.
+func (ix *Index) relate() {
+	for id := range ix.evidence.runtimes {
+		ix.runtime(id)
+	}
+	clear(ix.pids)
+	for _, id := range slices.Sorted(maps.Keys(ix.runtimes)) {
+		rt := ix.runtimes[id]
+		rt.own, rt.kin = ix.evidence.runtimes[id], nil
+		if rt.row.PID > 0 {
+			ix.pids[rt.row.PID] = append(ix.pids[rt.row.PID], rt)
+		}
+	}
+	for _, rt := range ix.runtimes {
+		if rt.own != nil {
+			rt.kin = append(rt.kin, rt.own)
+		}
+		for _, other := range ix.pids[rt.row.PID] {
+			if other != rt && other.own != nil {
+				rt.kin = append(rt.kin, other.own)
+			}
+		}
 	}
 }
 
@@ -236,9 +333,10 @@ func (ix *Index) seal() {
 	for id, rt := range ix.runtimes {
 		rt.setWaits(ix.pending.waits[id], ix.pending.awaits[id])
 		rt.group(ix.pending.awaits[id])
-		rt.stacks.seal()
+		rt.judged = make([]uint64, len(rt.waits))
 	}
 	ix.pending = pending{}
+	ix.settle()
 }
 
 // setWaits orders the waits, keeps one row per id, and adds a missing one for awaits without a wait.
@@ -253,7 +351,7 @@ func (rt *runtimeIndex) setWaits(waits []waitRow, awaits []archive.Await) {
 			waits = append(waits, waitRow{id: id, missing: true})
 		}
 	}
-	slices.SortFunc(waits, compareWaits)
+	slices.SortFunc(waits, func(a, b waitRow) int { return compareWaits(&a, &b) })
 	rt.waits = waits[:0]
 	for _, w := range waits {
 		if _, again := rt.byWait[w.id]; again {
@@ -266,11 +364,14 @@ func (rt *runtimeIndex) setWaits(waits []waitRow, awaits []archive.Await) {
 
 // compareWaits is the order in which waits are considered. It is total, so that the order of arrival
 // never decides a verdict.
-func compareWaits(a, b waitRow) int {
+func compareWaits(a, b *waitRow) int {
+	if a.begin != b.begin && a.usable() && b.usable() { // the usual case
+		return cmp.Compare(a.begin, b.begin)
+	}
 	return cmp.Or(
 		-compareBool(a.usable(), b.usable()), cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end), cmp.Compare(a.id, b.id),
 		cmp.Compare(a.thread, b.thread), cmp.Compare(a.goroutine, b.goroutine), cmp.Compare(a.stack, b.stack),
-		compareBool(a.timedOut, b.timedOut), compareBool(a.missing, b.missing),
+		compareBool(a.timedOut, b.timedOut), compareBool(a.missing, b.missing), cmp.Compare(a.at, b.at), compareBool(a.locked, b.locked),
 	)
 }
 
@@ -293,7 +394,7 @@ func (rt *runtimeIndex) group(awaits []archive.Await) {
 		a := &awaits[i]
 		w := rt.byWait[a.Wait]
 		switch {
-		case !names(a):
+		case !namesWork(a):
 		case a.Kind == archive.AwaitDispatch:
 			rt.join(entry(rt.dispatch, archive.DispatchID(a.Ref)), w, nil)
 		case a.Kind == archive.AwaitCommandBuffer:
@@ -319,8 +420,8 @@ func (rt *runtimeIndex) group(awaits []archive.Await) {
 	}
 }
 
-// names reports whether an await names anything.
-func names(a *archive.Await) bool {
+// namesWork reports whether an await names anything.
+func namesWork(a *archive.Await) bool {
 	switch a.Kind {
 	case archive.AwaitDispatch, archive.AwaitCommandBuffer:
 		return a.Ref != 0

@@ -18,8 +18,11 @@ type Raw struct {
 	// Wait is the deciding wait; nil: not in the archive. Awaits are its awaits.
 	Wait   *archive.Wait
 	Awaits []archive.Await
-	// DispatchStack and WaitStack are the exact stacks of the two origins, as stored; nil: not defined.
+	// DispatchStack and WaitStack are the exact stacks of the two origins, as stored: those that the target sent, or else
+	// those of the execution trace; nil: not defined.
 	DispatchStack, WaitStack []archive.StackFrame
+	// DispatchGoroutine and WaitGoroutine are what the execution trace says about the two origins; 0: nothing.
+	DispatchGoroutine, WaitGoroutine int64
 }
 
 // ErrCertificate is what every error of Recheck is.
@@ -29,7 +32,7 @@ var ErrCertificate = errors.New("the certificate does not follow from the facts"
 // wait declares to await the dispatch, the numbers in the certificate are those that were reported,
 // and they have the order that the class claims, beyond the clock error. Of classes without a
 // deciding wait it verifies the numbers only; that no wait covers a dispatch can be verified by
-// deriving again (see Audit).
+// deriving again (see Audit), and so can what CPU samples say about a wait.
 func Recheck(c *archive.Certificate, raw Raw) error {
 	d := &raw.Dispatch
 	err := clockError(raw.LaneErrorNanos, raw.RuntimeErrorNanos)
@@ -43,6 +46,8 @@ func Recheck(c *archive.Certificate, raw Raw) error {
 		{c.Faulted == d.Faulted, "faulted"},
 		{c.OwnedNanos == 0 || c.Class == ClassSynchronous, "owned time without synchronous"},
 		{(c.Reason != "") == (c.Class == ClassUnproven), "reason"},
+		{c.Reason != ReasonContradicted || c.Corroboration == CorroborationContradicted, "corroboration"},
+		{c.Corroboration != CorroborationContradicted || c.Class != ClassSynchronous && c.Class != ClassTimedOut, "a contradicted wait proves nothing"},
 	} {
 		if !x.ok {
 			return fmt.Errorf("%w: %s", ErrCertificate, x.what)
@@ -81,12 +86,18 @@ func recheckWait(c *archive.Certificate, raw Raw, err int64) error {
 	if c.Wait != w.ID || c.BeginNanos != w.BeginNanos || c.EndNanos != w.EndNanos {
 		return fmt.Errorf("%w: begin and end of the wait", ErrCertificate)
 	}
-	if c.CrossThread != crossThread(d.Origin, w.Origin.ThreadID, w.Origin.GoroutineID) {
+	if c.CrossThread != crossThread(
+		d.Origin.ThreadID, or(d.Origin.GoroutineID, raw.DispatchGoroutine), w.Origin.ThreadID, or(w.Origin.GoroutineID, raw.WaitGoroutine)) {
 		return fmt.Errorf("%w: cross_thread", ErrCertificate)
 	}
 	different := len(raw.DispatchStack) > 0 && len(raw.WaitStack) > 0 && !CommonFrame(raw.DispatchStack, raw.WaitStack)
 	if c.DifferentStack != different {
 		return fmt.Errorf("%w: different_stack", ErrCertificate)
+	}
+	switch c.Corroboration {
+	case CorroborationClaimed, CorroborationSlept, CorroborationSpun, CorroborationContradicted:
+	default:
+		return fmt.Errorf("%w: corroboration", ErrCertificate)
 	}
 	if c.Class == ClassUnproven {
 		return nil
@@ -123,7 +134,7 @@ func recheckWait(c *archive.Certificate, raw Raw, err int64) error {
 
 // awaits reports whether an await of w names the dispatch for certain.
 func awaits(a *archive.Await, w *archive.Wait, d *archive.Dispatch, b *archive.CommandBuffer, err int64) bool {
-	if !names(a) || a.Runtime != d.Runtime || a.Wait != w.ID {
+	if !namesWork(a) || a.Runtime != d.Runtime || a.Wait != w.ID {
 		return false
 	}
 	switch a.Kind {

@@ -1,12 +1,15 @@
 package origin
 
 import (
+	"encoding/json"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/stax-otel/stax/archive"
+	"github.com/stax-otel/stax/sdk/semconv"
 )
 
 // scenario is the input of a case in testdata: the rows of a small archive, and CPU samples.
@@ -22,17 +25,25 @@ import (
 //	wait ID BEGIN..END [origin=...] [timed_out]
 //	await WAIT dispatch=ID | buffer=ID | queue=Q | queue=Q@SEQ
 //	extra dispatch|buffer ID completion|fault origin=...
-//	sample PID THREAD TIME [stack=ID] [goroutine=G]
+//	sample PID THREAD TIME [stack=ID] [goroutine=G] [source=NAME]
+//	off PID THREAD BEGIN..END [wake=TIME] [stack=ID] [goroutine=G] [source=NAME]
+//	event THREAD TIME [stack=ID] [goroutine=G]           of an origin, in the execution trace
+//	source PID [name=NAME] [period=TIME] [error=TIME]
+//	clock NAME TICKS TIME [error=TIME]
 //	untimed PID / period PID TIME / step TIME
+//	explain                                              explain every verdict
 //
-// An origin is TIME/THREAD/STACK/GOROUTINE; parts may be left out from the right. A wait's instant is
-// its begin unless given.
+// NAME of a source is go_exectrace unless given. An origin is TIME/THREAD/STACK/GOROUTINE/locked; parts may be left out
+// from the right. A wait's instant is its begin unless given. Evidence within 2 ns of the ends of a wait does not count (20
+// if nothing says how good its clock is), and a wait that was slept may have a rest of 10 ns, so that scenarios are small.
 type scenario struct {
 	Facts
 	extra   []archive.ExtraOrigin
 	config  Config
-	samples *Samples
+	explain bool
 }
+
+var smallTolerances = tolerances{edge: 2, unknownEdge: 20, rest: 10}
 
 func parseScenario(text string) (*scenario, error) {
 	s := &scenario{}
@@ -118,28 +129,71 @@ func (s *scenario) row(rt *archive.RuntimeID, word string, p *lineParser) {
 		x.Owner, x.Kind, x.Origin = uint64(p.parse(p.next())), archive.OriginKind(p.next()), p.origin()
 		s.extra = append(s.extra, x)
 	case "sample":
-		pid, thread, nanos := p.parse(p.next()), p.parse(p.next()), p.parse(p.next())
-		s.evidence().Add(pid, thread, Sample{Nanos: nanos, Stack: archive.StackID(p.num("stack")), Goroutine: p.num("goroutine")})
+		s.Samples = append(s.Samples, archive.Sample{
+			Runtime: s.process(p.parse(p.next())), ThreadID: p.parse(p.next()), TimeNanos: p.parse(p.next()),
+			Stack: archive.StackID(p.num("stack")), GoroutineID: p.num("goroutine"), Source: p.text("source"), Count: 1,
+		})
+	case "off":
+		x := archive.OffCPU{Runtime: s.process(p.parse(p.next())), ThreadID: p.parse(p.next())}
+		x.BeginNanos, x.EndNanos = p.interval()
+		x.WakeNanos, x.GoroutineID, x.Stack, x.Source = p.num("wake"), p.num("goroutine"), archive.StackID(p.num("stack")), p.text("source")
+		s.OffCPU = append(s.OffCPU, x)
+	case "event":
+		s.OriginEvents = append(s.OriginEvents, archive.OriginEvent{
+			Runtime: *rt, ThreadID: p.parse(p.next()), TimeNanos: p.parse(p.next()), Stack: archive.StackID(p.num("stack")), GoroutineID: p.num("goroutine"),
+		})
+	case "source":
+		x := archive.ProfileSource{Runtime: s.process(p.parse(p.next())), Source: p.text("name"), PeriodNanos: p.num("period"), ClockErrorNanos: p.num("error")}
+		if x.Source == "" {
+			x.Source = semconv.ProfileSourceGoExecTrace
+		}
+		s.ProfileSources = append(s.ProfileSources, x)
+	case "clock":
+		s.ClockSamples = append(s.ClockSamples, archive.ClockSample{Runtime: *rt, Clock: p.next(), RawTicks: p.parse(p.next()), UnixNanos: p.parse(p.next()), ErrorNanos: p.num("error")})
 	case "untimed":
-		s.evidence().AddUntimed(p.parse(p.next()))
+		s.Samples = append(s.Samples, archive.Sample{Runtime: s.process(p.parse(p.next())), Count: 5})
 	case "period":
-		s.evidence().SetPeriod(p.parse(p.next()), p.parse(p.next()))
+		s.ProfileSources = append(s.ProfileSources, archive.ProfileSource{Runtime: s.process(p.parse(p.next())), Source: "x", PeriodNanos: p.parse(p.next())})
 	case "step":
-		s.evidence().AddStep(*rt, p.parse(p.next()))
+		at := p.parse(p.next())
+		s.ClockSamples = append(s.ClockSamples,
+			archive.ClockSample{Runtime: *rt, Clock: "monotonic", RawTicks: 1, UnixNanos: at}, archive.ClockSample{Runtime: *rt, Clock: "monotonic", RawTicks: 1 + 2e6, UnixNanos: at})
+	case "explain":
+		s.explain = true
 	default:
 		p.fail(fmt.Errorf("no such row"))
 	}
 }
 
-func (s *scenario) evidence() *Samples {
-	if s.samples == nil {
-		s.samples = NewSamples()
-		s.config.Evidence = s.samples
+// process returns a runtime of the process; one that only samples it is made up if there is none.
+func (s *scenario) process(pid int64) archive.RuntimeID {
+	for _, rt := range s.Runtimes {
+		if rt.PID == pid {
+			return rt.ID
+		}
 	}
-	return s.samples
+	id := archive.RuntimeID(fmt.Sprint("sampler", pid))
+	s.Runtimes = append(s.Runtimes, archive.Runtime{ID: id, PID: pid, ClockErrorNanos: -1})
+	return id
 }
 
-func (s *scenario) index() *Index { return NewIndex(s.config, s.Facts) }
+// evidence returns the CPU evidence of the scenario, to be judged with small tolerances.
+func (s *scenario) evidence() *Evidence {
+	e := NewEvidence()
+	e.tolerances = smallTolerances
+	e.AddSamples(s.Samples)
+	e.AddOffCPU(s.OffCPU)
+	e.AddOriginEvents(s.OriginEvents)
+	e.AddProfileSources(s.ProfileSources)
+	e.AddClockSamples(s.ClockSamples)
+	return e
+}
+
+func (s *scenario) index() *Index {
+	cfg := s.config
+	cfg.Evidence = s.evidence()
+	return NewIndex(cfg, s.Facts)
+}
 
 // run returns every verdict on the scenario as text.
 func (s *scenario) run() string {
@@ -164,10 +218,16 @@ func (s *scenario) run() string {
 			fmt.Fprintf(&b, " distance=%d", l.DistanceNanos)
 		}
 		b.WriteByte('\n')
+		if s.explain {
+			fmt.Fprintf(&b, "  %s\n", explanation(ix.ExplainLink(rt, owner, id, kind, &o)))
+		}
 	}
 	for i := range s.Dispatches {
 		d := &s.Dispatches[i]
 		fmt.Fprintln(&b, certificateText(ix.Certificate(d)))
+		if s.explain {
+			fmt.Fprintf(&b, "  %s\n", explanation(ix.ExplainCertificate(d)))
+		}
 		link(d.Runtime, archive.OwnerDispatch, uint64(d.ID), archive.OriginDispatch, d.Origin)
 	}
 	for i := range s.CommandBuffers {
@@ -189,6 +249,15 @@ func (s *scenario) run() string {
 		link(x.Runtime, x.OwnerKind, x.Owner, x.Kind, x.Origin)
 	}
 	return b.String()
+}
+
+// explanation is what an explanation says, without what it leaves open.
+func explanation(x any) string {
+	b, err := json.Marshal(x)
+	if err != nil {
+		return err.Error()
+	}
+	return regexp.MustCompile(`"[a-z_]+":(0|false|""|null|\[\]),?`).ReplaceAllString(string(b), "")
 }
 
 func certificateText(c archive.Certificate) string {
@@ -314,7 +383,8 @@ func (p *lineParser) interval() (start, end int64) {
 }
 
 func (p *lineParser) origin() (o archive.Origin) {
-	parts := append(strings.Split(p.text("origin"), "/"), "", "", "")
+	parts := append(strings.Split(p.text("origin"), "/"), "", "", "", "")
+	o.ThreadLocked = parts[4] == "locked"
 	o.TimeNanos, o.ThreadID = p.parse(parts[0]), p.parse(parts[1])
 	o.Stack, o.GoroutineID = archive.StackID(p.parse(parts[2])), p.parse(parts[3])
 	return o

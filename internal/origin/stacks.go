@@ -1,7 +1,6 @@
 package origin
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -33,86 +32,121 @@ type frame struct {
 
 func (f frame) sameFunction(o frame) bool { return f.function == o.function && f.file == o.file }
 
-// stackTable holds the stacks of one runtime.
-type stackTable struct {
-	rows   map[archive.StackID][]depthFrame
-	names  map[string]int32
-	roots  map[int32]bool // functions that start threads
-	stacks map[archive.StackID]stack
+// frameTable holds the frames of all stacks, each once.
+type frameTable struct {
+	names interner[string]
+	roots []bool // by function: it starts threads
+	list  interner[frame]
 
 	mu    sync.Mutex
-	pairs map[[2]archive.StackID]bool // whether the two have a common frame
+	pairs map[[2]*stack]bool // whether the two have a common frame
+}
+
+// stack is one stack, root first.
+type stack struct {
+	rows     []depthFrame
+	start    int  // the rows before this one start the thread
+	anchored bool // there are such rows: the stack is whole
+	settled  bool
+	pinned   bool  // the target sends it once and never again
+	used     int64 // the latest instant at which something refers to it
 }
 
 type depthFrame struct {
 	depth uint32
-	frame
-}
-
-// stack is the part of a stack above its thread-start frames, root first.
-type stack struct {
-	frames   []frame
-	anchored bool // thread-start frames were there: the stack is whole
+	frame uint32
 }
 
 // maxPairs bounds the memory of compared pairs.
 const maxPairs = 1 << 16
 
-func (t *stackTable) intern(s string) int32 {
-	if t.names == nil {
-		t.names, t.roots = map[string]int32{}, map[int32]bool{}
+func newFrameTable() *frameTable { return &frameTable{pairs: map[[2]*stack]bool{}} }
+
+func (t *frameTable) intern(s string) int32 {
+	if i, ok := t.names.index[s]; ok {
+		return int32(i)
 	}
-	id, ok := t.names[s]
-	if !ok {
-		id = int32(len(t.names))
-		t.names[strings.Clone(s)] = id
-	}
-	return id
+	return int32(t.names.of(strings.Clone(s)))
 }
 
-func (t *stackTable) add(f *archive.StackFrame) {
-	if t.rows == nil {
-		t.rows = map[archive.StackID][]depthFrame{}
-	}
+func (t *frameTable) frame(f *archive.StackFrame) uint32 {
 	function := t.intern(f.Function)
-	if startsThreads(f.Function) {
-		t.roots[function] = true
+	for int(function) >= len(t.roots) {
+		t.roots = append(t.roots, false)
 	}
-	t.rows[f.Stack] = append(t.rows[f.Stack], depthFrame{f.Depth, frame{function, t.intern(f.File), f.Line}})
+	t.roots[function] = startsThreads(f.Function)
+	return t.list.of(frame{function, t.intern(f.File), f.Line})
 }
 
-// seal puts the frames in order. A runtime may send a stack again: one frame of each depth is kept.
-func (t *stackTable) seal() {
-	t.stacks, t.pairs = make(map[archive.StackID]stack, len(t.rows)), map[[2]archive.StackID]bool{}
-	for id, rows := range t.rows {
-		slices.SortFunc(rows, func(a, b depthFrame) int {
-			return -cmp.Or(cmp.Compare(a.depth, b.depth), cmp.Compare(a.function, b.function), cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line))
-		})
-		rows = slices.CompactFunc(rows, func(a, b depthFrame) bool { return a.depth == b.depth })
-		var s stack
-		for _, r := range rows {
-			if len(s.frames) == 0 && t.roots[r.function] {
-				s.anchored = true
-				continue
+// add takes one frame of a stack, in any order. A runtime may send a stack again: the first frame of each depth counts.
+func (s *stack) add(depth, f uint32) bool {
+	if n := len(s.rows); n > 0 && depth < s.rows[n-1].depth { // rootward first: never in practice
+		s.rows, s.settled = append(s.rows, depthFrame{depth, f}), false
+		return true
+	}
+	at, found := slices.BinarySearchFunc(s.rows, depth, func(r depthFrame, d uint32) int { return int(int64(d) - int64(r.depth)) })
+	if found {
+		return false
+	}
+	s.rows, s.settled = slices.Insert(s.rows, at, depthFrame{depth, f}), false
+	return true
+}
+
+// settle finds the rows that start the thread.
+func (s *stack) settle(t *frameTable) {
+	s.start, s.settled = 0, true
+	for s.start < len(s.rows) && t.roots[t.list.values[s.rows[s.start].frame].function] {
+		s.start++
+	}
+	s.anchored = s.start > 0
+}
+
+// complete reports whether nothing of the stack was cut off.
+func (s *stack) complete() bool { return s.anchored || len(s.rows) < wholeFrames }
+
+// len returns the number of frames without those that start the thread.
+func (s *stack) len() int { return len(s.rows) - s.start }
+
+// at returns a frame, the outermost that does not start the thread first.
+func (t *frameTable) at(s *stack, i int) frame { return t.list.values[s.rows[s.start+i].frame] }
+
+// waitFrames returns the frames of a wait's stack of which one stays on the stack while the thread waits: the innermost
+// ones, less what helpers that began the wait may take with them. None: even those are the thread's entry function, which
+// never leaves the stack.
+func (t *frameTable) waitFrames(s *stack) []frame {
+	if s == nil || s.len() < helperFrames+2 {
+		return nil
+	}
+	var frames []frame
+	for i := s.len() - 1 - helperFrames; i < s.len(); i++ {
+		frames = append(frames, t.at(s, i))
+	}
+	return frames
+}
+
+func (t *frameTable) functions(frames []frame) (names []string) {
+	for _, f := range frames {
+		names = append(names, t.names.values[f.function])
+	}
+	return names
+}
+
+// holds reports whether one of the functions is on a stack.
+func (t *frameTable) holds(s *stack, frames []frame) bool {
+	for _, r := range s.rows {
+		function := t.list.values[r.frame].function
+		for _, f := range frames {
+			if f.function == function {
+				return true
 			}
-			s.frames = append(s.frames, r.frame)
 		}
-		t.stacks[id] = s
 	}
-	t.rows, t.names, t.roots = nil, nil, nil
+	return false
 }
 
-func (t *stackTable) defined(id archive.StackID) bool {
-	_, ok := t.stacks[id]
-	return ok
-}
-
-// common reports whether two defined stacks have a common frame beyond their roots.
-func (t *stackTable) common(a, b archive.StackID) bool {
-	if a > b {
-		a, b = b, a
-	}
-	key := [2]archive.StackID{a, b}
+// common reports whether two stacks have a common frame beyond their roots.
+func (t *frameTable) common(a, b *stack) bool {
+	key := [2]*stack{a, b}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	found, ok := t.pairs[key]
@@ -120,7 +154,7 @@ func (t *stackTable) common(a, b archive.StackID) bool {
 		if len(t.pairs) >= maxPairs {
 			clear(t.pairs)
 		}
-		found = commonFrame(t.stacks[a], t.stacks[b])
+		found = t.commonFrame(a, b)
 		t.pairs[key] = found
 	}
 	return found
@@ -128,49 +162,48 @@ func (t *stackTable) common(a, b archive.StackID) bool {
 
 // CommonFrame reports whether two stacks, given by their rows, have a common frame beyond their roots.
 func CommonFrame(a, b []archive.StackFrame) bool {
-	var t stackTable
-	for i := range a {
-		f := a[i]
-		f.Stack = 1
-		t.add(&f)
+	t := newFrameTable()
+	stackOf := func(frames []archive.StackFrame) *stack {
+		s := &stack{}
+		for i := range frames {
+			s.add(frames[i].Depth, t.frame(&frames[i]))
+		}
+		s.settle(t)
+		return s
 	}
-	for i := range b {
-		f := b[i]
-		f.Stack = 2
-		t.add(&f)
-	}
-	t.seal()
-	return t.common(1, 2)
+	return t.commonFrame(stackOf(a), stackOf(b))
 }
 
-func commonFrame(a, b stack) bool {
-	if len(a.frames) == 0 || len(b.frames) == 0 {
+func (t *frameTable) commonFrame(a, b *stack) bool {
+	if a.len() == 0 || b.len() == 0 {
 		return false
 	}
-	if a.frames[0].sameFunction(b.frames[0]) {
-		return beyondEntry(a.frames, b.frames)
+	if t.at(a, 0).sameFunction(t.at(b, 0)) {
+		return t.beyondEntry(a, b)
 	}
 	// One of them may have been cut off: its outermost frame lies somewhere inside the other.
-	if !a.anchored && alignCut(a.frames, b.frames) {
-		return true
-	}
-	return !b.anchored && alignCut(b.frames, a.frames)
+	return !a.anchored && t.alignCut(a, b) || !b.anchored && t.alignCut(b, a)
 }
 
 // beyondEntry compares two stacks that begin with the same function.
-func beyondEntry(a, b []frame) bool {
+func (t *frameTable) beyondEntry(a, b *stack) bool {
 	switch {
-	case len(a) == 1 || len(b) == 1:
+	case a.len() == 1 || b.len() == 1:
 		return true // one of the origins lies in the entry function itself
-	case a[0].line != b[0].line:
+	case t.at(a, 0).line != t.at(b, 0).line:
 		return false // the entry function called the two branches from different lines
 	}
-	return a[1].sameFunction(b[1])
+	return t.at(a, 1).sameFunction(t.at(b, 1))
 }
 
 // alignCut reports whether the outermost frame of a stack that was cut off is a frame of the other.
-func alignCut(cut, whole []frame) bool {
-	return slices.ContainsFunc(whole, func(f frame) bool { return f.sameFunction(cut[0]) })
+func (t *frameTable) alignCut(cut, whole *stack) bool {
+	for i := range whole.len() {
+		if t.at(whole, i).sameFunction(t.at(cut, 0)) {
+			return true
+		}
+	}
+	return false
 }
 
 // startsThreads reports whether a function is one that runtimes and C libraries start threads with.

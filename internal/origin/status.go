@@ -4,7 +4,7 @@ import "time"
 
 // Version names the rules of this package. It is stored with derived tables, and changes with any
 // change of a verdict.
-const Version = "origin/1"
+const Version = "origin/2"
 
 // DefaultLimit is the longest distance between an origin and the CPU sample it is linked to.
 const DefaultLimit = 50 * time.Millisecond
@@ -27,9 +27,9 @@ const (
 
 // The grades of a link.
 const (
-	GradeA = "A" // exact stack captured in the target
+	GradeA = "A" // exact stack captured in the target, or exact event in its execution trace
 	GradeB = "B" // nearest sample of the same thread and goroutine
-	GradeC = "C" // nearest sample of the thread
+	GradeC = "C" // nearest sample of the thread; not of a Go target, unless the goroutine is locked to it
 	GradeD = "D" // ambiguous: a candidate, never shown as the cause
 )
 
@@ -58,11 +58,21 @@ const (
 	ReasonOriginAfterBegin = "origin_after_begin"
 	// ReasonWaitMissing: a wait declared to await the dispatch, but its begin and end are not in the archive.
 	ReasonWaitMissing = "wait_missing"
+	// ReasonContradicted: samples say that the thread computed something else during the wait.
+	ReasonContradicted = "contradicted"
 )
 
-// CorroborationClaimed stands in a certificate that rests on a wait and on nothing else: the target
-// says that the thread waited, and no CPU sample confirms or contradicts it.
-const CorroborationClaimed = "claimed"
+// What CPU evidence says about the deciding wait of a certificate. The rules are in the package doc.
+const (
+	// CorroborationClaimed: the target says that the thread waited, and nothing confirms or contradicts it.
+	CorroborationClaimed = "claimed"
+	// CorroborationSlept: the thread or goroutine was off the CPU.
+	CorroborationSlept = "slept"
+	// CorroborationSpun: it ran, within the frames of the wait.
+	CorroborationSpun = "spun"
+	// CorroborationContradicted: it ran outside the frames of the wait. Such a wait proves nothing.
+	CorroborationContradicted = "contradicted"
+)
 
 // The pseudo-thread ids stand for lanes.
 const (

@@ -12,44 +12,43 @@ import (
 
 // TestNearest compares look-ups in any order with a walk over all samples.
 func TestNearest(t *testing.T) {
+	const limit = 40
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		s := NewSamples()
+		e := NewEvidence()
 		var all []Sample
 		for range 1 + r.IntN(60) {
-			x := Sample{Nanos: r.Int64N(300), Goroutine: r.Int64N(3), Stack: archive.StackID(r.IntN(5))}
+			x := Sample{Nanos: 1 + r.Int64N(300), Thread: 1 + r.Int64N(2), Goroutine: r.Int64N(3), Stack: archive.StackID(r.IntN(5))}
 			all = append(all, x)
-			s.Add(1, 2, x)
+			e.AddSamples([]archive.Sample{{Runtime: "r", TimeNanos: x.Nanos, ThreadID: x.Thread, GoroutineID: x.Goroutine, Stack: x.Stack}})
+			if r.IntN(20) == 0 {
+				e.settle()
+			}
 		}
+		e.settle()
+		k := kin{e.runtimes["r"]}
 		for range 100 {
-			at, goroutine := r.Int64N(320)-10, r.Int64N(4)
-			got, ok := s.Nearest(1, 2, goroutine, at)
-			best := slices.MinFunc(append([]Sample{{Nanos: 1 << 40}}, all...), func(a, b Sample) int {
-				score := func(x Sample) int64 {
-					if goroutine != 0 && x.Goroutine != goroutine {
-						return 1 << 50
-					}
-					return 2*distance(x.Nanos, at) + max(0, min(1, x.Nanos-at)) // of two at one distance the earlier
+			at, goroutine := 1+r.Int64N(320), r.Int64N(4)
+			n := k.ofThread(&e.names, 2, at)
+			if goroutine != 0 {
+				n = k.ofRoutine(&e.names, 2, goroutine, at, limit)
+			}
+			got, ok := n.nearest(at)
+			score := func(x Sample) int64 {
+				d := distance(x.Nanos, at)
+				if x.Thread != 2 || goroutine != 0 && (x.Goroutine != goroutine || d > limit) {
+					return 1 << 50
 				}
-				return int(score(a) - score(b))
-			})
-			require.Equal(t, best.Nanos < 1<<40, ok, "seed %d", seed)
+				return 2*d + max(0, min(1, x.Nanos-at)) // of two at one distance the earlier
+			}
+			best := slices.MinFunc(all, func(a, b Sample) int { return int(score(a) - score(b)) })
+			require.Equal(t, score(best) < 1<<50, ok, "seed %d", seed)
 			if ok {
 				require.Equal(t, best.Nanos, got.Nanos, "seed %d: at %d goroutine %d of %v", seed, at, goroutine, all)
 				require.True(t, slices.Contains(all, got))
 			}
 		}
-		first, last, ok := s.Span(1, 2)
-		require.True(t, ok)
-		require.Equal(t, slices.MinFunc(all, func(a, b Sample) int { return int(a.Nanos - b.Nanos) }).Nanos, first)
-		require.Equal(t, slices.MaxFunc(all, func(a, b Sample) int { return int(a.Nanos - b.Nanos) }).Nanos, last)
 	}
-	s := NewSamples()
-	s.Add(1, 2)
-	_, ok := s.Nearest(1, 2, 0, 5)
-	require.False(t, ok)
-	_, _, ok = s.Span(1, 2)
-	require.False(t, ok)
 }
 
 // TestGroup compares searches in groups of all sizes around those at which the tree grows with a walk.
