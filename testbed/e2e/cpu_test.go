@@ -22,7 +22,6 @@ import (
 // cpuFacts are the raw rows about CPU threads, and the verdicts that rest on them.
 type cpuFacts struct {
 	links   map[truth.ID]archive.Link // of dispatch origins
-	waits   map[uint64]archive.Wait   // by the number in their tag
 	certs   map[truth.ID]archive.Certificate
 	stacks  map[archive.StackID][]archive.StackFrame // leaf first
 	samples []archive.Sample
@@ -183,8 +182,10 @@ func percent(n, of int) float64 { return 100 * float64(n) / float64(max(of, 1)) 
 // calibrate prints how often the borrowed stack is right, by the distance of the sample that it was borrowed from.
 func calibrate(t *testing.T, c *cpuFacts, tr *truth.File) {
 	t.Helper()
-	bounds := []time.Duration{500 * time.Microsecond, time.Millisecond, 2 * time.Millisecond, 4 * time.Millisecond,
-		8 * time.Millisecond, 16 * time.Millisecond, 32 * time.Millisecond, time.Hour}
+	bounds := []time.Duration{
+		500 * time.Microsecond, time.Millisecond, 2 * time.Millisecond, 4 * time.Millisecond,
+		8 * time.Millisecond, 16 * time.Millisecond, 32 * time.Millisecond, time.Hour,
+	}
 	type bucket struct{ n, good, weak int }
 	buckets := make([]bucket, len(bounds))
 	for id, d := range tr.Dispatches {
