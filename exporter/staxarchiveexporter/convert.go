@@ -35,6 +35,9 @@ type request struct {
 	drops  []archive.Drop
 	finals []archive.RuntimeID // runtimes whose final heartbeat is in the batch
 
+	seqDrops []seqDrop // numbered records that became no row
+	claimed  []claimed // numbers that are this request's until it ends
+
 	// The resource that is being converted, for the hooks.
 	s            *state
 	rs           *runtimeState
@@ -54,6 +57,10 @@ func (q *request) release() {
 	q.drops = q.drops[:0]
 	clear(q.finals)
 	q.finals = q.finals[:0]
+	clear(q.seqDrops)
+	q.seqDrops = q.seqDrops[:0]
+	clear(q.claimed[:cap(q.claimed)])
+	q.claimed = q.claimed[:0]
 	q.conv.Release()
 	requests.Put(q)
 }
@@ -113,6 +120,10 @@ func (s *state) convert(req *request, resource pcommon.Resource, f func(*runtime
 
 // Drop implements [otlprows.Hooks].
 func (q *request) Drop(seq archive.Seq, signal, reason string, n int) {
+	if seq.N != 0 && n == 1 {
+		q.seqDrops = append(q.seqDrops, seqDrop{seqKey{q.rs.id, seq}, signal, reason})
+		return
+	}
 	q.drop(q.rs.id, seq, signal, reason, n)
 }
 

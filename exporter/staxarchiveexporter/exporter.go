@@ -317,6 +317,11 @@ func (e *archiveExporter) append(ctx context.Context, st *store, convert func(*r
 	q := newRequest()
 	defer q.release()
 	convert(q)
+	if err := st.state.claims(q); err != nil {
+		return err
+	}
+	stored := false
+	defer func() { q.settle(stored) }()
 	drops := st.rec.TakeDrops()
 	q.batch.Drops = append(q.batch.Drops, drops...)
 	rows := q.batch.Len()
@@ -343,6 +348,7 @@ func (e *archiveExporter) append(ctx context.Context, st *store, convert func(*r
 		st.rec.SetProblem("archive", "")
 		e.log.Info("archive takes data again", zap.String("path", st.rec.Path()))
 	}
+	stored = true
 	st.state.commit(&q.batch)
 	for _, d := range q.drops { // written with the next append, or when the archive closes
 		st.rec.CountDrop(d)

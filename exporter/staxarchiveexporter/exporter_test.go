@@ -230,6 +230,19 @@ func oneDispatch(id recording.ID, n int) ptrace.Traces {
 	return td
 }
 
+// renumber gives the spans of a request numbers that follow a number.
+func renumber(td ptrace.Traces, after int64) ptrace.Traces {
+	for _, rs := range td.ResourceSpans().All() {
+		for _, ss := range rs.ScopeSpans().All() {
+			for _, sp := range ss.Spans().All() {
+				after++
+				sp.Attributes().PutInt(semconv.SeqKey, after)
+			}
+		}
+	}
+	return td
+}
+
 // fakeWriter notes the batches, and fails when told to.
 type fakeWriter struct {
 	mu       sync.Mutex
@@ -302,7 +315,7 @@ func TestOneRequestIsOneAppend(t *testing.T) {
 	assert.Len(t, w.batches[0].Lanes, 2)
 	assert.NotEqual(t, w.batches[0].Lanes[0].PseudoTID, w.batches[0].Lanes[1].PseudoTID)
 
-	require.NoError(t, r.traces.ConsumeTraces(t.Context(), oneDispatch(rec.ID(), 1)))
+	require.NoError(t, r.traces.ConsumeTraces(t.Context(), renumber(oneDispatch(rec.ID(), 1), 500)))
 	require.Len(t, w.batches, 2)
 	assert.Empty(t, w.batches[1].Runtimes, "known by now")
 	assert.Empty(t, w.batches[1].Lanes)
@@ -446,10 +459,11 @@ func TestConcurrentRequests(t *testing.T) {
 	r := newRig(t)
 	rec := r.start()
 	var wg sync.WaitGroup
-	for range 8 {
+	for i := range 8 {
 		wg.Go(func() {
-			for range 10 {
-				assert.NoError(t, r.traces.ConsumeTraces(t.Context(), oneDispatch(rec.ID(), 100)))
+			for k := range 10 {
+				td := renumber(oneDispatch(rec.ID(), 100), int64(1000*i+100*k))
+				assert.NoError(t, r.traces.ConsumeTraces(t.Context(), td))
 			}
 		})
 	}

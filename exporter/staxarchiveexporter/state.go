@@ -38,7 +38,8 @@ type state struct {
 // runtimeState is the memory about one runtime. Its lock is held while one resource of one request is converted, so
 // requests of different runtimes are converted in parallel.
 type runtimeState struct {
-	id archive.RuntimeID
+	id   archive.RuntimeID
+	seqs seqs // has a lock of its own
 
 	mu       sync.Mutex
 	row      archive.Runtime // as known now
