@@ -34,29 +34,51 @@ type Options struct {
 // one that is Off.
 type Registry struct {
 	opt Options
-	on  atomic.Bool
 
 	mu      sync.Mutex
+	on      bool      // the timers have copies
 	records []*Record // in the order in which they were made
 }
 
 // NewRegistry makes a registry.
 func NewRegistry(o Options) *Registry {
-	g := &Registry{opt: o}
-	g.on.Store(o.Mode == On)
-	return g
+	return &Registry{opt: o, on: o.Mode == On}
 }
 
 // SetEnabled switches the timing of a [Switchable] registry. Calls that are running keep the state that they began with.
 // In other modes it does nothing.
 func (g *Registry) SetEnabled(on bool) {
-	if g != nil && g.opt.Mode == Switchable {
-		g.on.Store(on)
+	if g == nil || g.opt.Mode != Switchable {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.on = on
+	for _, r := range g.records {
+		r.mu.Lock()
+		for _, t := range r.stages {
+			atomic.StoreUint32(&t.on, word(on))
+		}
+		r.mu.Unlock()
 	}
 }
 
+func word(on bool) uint32 {
+	if on {
+		return 1
+	}
+	return 0
+}
+
 // Enabled reports whether calls that begin now are timed.
-func (g *Registry) Enabled() bool { return g != nil && g.on.Load() }
+func (g *Registry) Enabled() bool {
+	if g == nil {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.on
+}
 
 // Record returns the record of that name, and makes it if there is none. A record is what flows through a pipeline, with
 // all the stages that touch it.
@@ -155,8 +177,11 @@ func (r *Record) stage(k Kind, options []Option) *timer {
 	for _, o := range options {
 		o(s)
 	}
+	r.g.mu.Lock() // before r.mu, as in SetEnabled
+	defer r.g.mu.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	atomic.StoreUint32(&s.on, word(r.g.on))
 	for _, other := range r.stages {
 		if other.kind == k {
 			s.index++

@@ -19,6 +19,7 @@ const (
 
 // timer counts and times the calls of one stage.
 type timer struct {
+	on       uint32 // atomic; 1: calls that begin are timed. The type's method is not inlined in generic closures
 	g        *Registry
 	kind     Kind
 	index    int // among the record's stages of its kind
@@ -63,8 +64,6 @@ func (s *timer) now() int64 {
 	return int64(time.Since(base))
 }
 
-func (s *timer) on() bool { return s.g.on.Load() }
-
 // call is one timed call. It lives on the stack of the wrapper.
 type call struct {
 	s        *timer
@@ -73,7 +72,8 @@ type call struct {
 	failed   bool
 }
 
-func (s *timer) begin() call {
+// begin notes that a call begins and returns when.
+func (s *timer) begin() int64 {
 	start := s.now()
 	n := s.inFlight.Add(1)
 	if n == 1 {
@@ -82,7 +82,7 @@ func (s *timer) begin() call {
 	if c := s.counts.Load(); n > c.maxInFlight.Load() {
 		raise(&c.maxInFlight, n)
 	}
-	return call{s: s, start: start}
+	return start
 }
 
 // end counts the call. It is deferred: then a call that did not return is leaving by a panic or Goexit.

@@ -3,47 +3,31 @@ package stage
 import (
 	"context"
 	"iter"
+	"sync/atomic"
 )
 
 // Source wraps a function that produces one value per call. Its time is the time that the value takes to come.
 func Source[T any](r *Record, f func() T, o ...Option) func() T {
-	s := r.stage(KindSource, o)
-	if s == nil {
-		return f
-	}
-	return func() T {
-		if !s.on() {
-			return f()
-		}
-		c := s.begin()
-		defer c.end()
-		v := f()
-		c.returned = true
-		return v
-	}
+	return produce(r.stage(KindSource, o), f)
 }
 
 // SourceErr is [Source] for a function that can fail.
 func SourceErr[T any](r *Record, f func() (T, error), o ...Option) func() (T, error) {
-	s := r.stage(KindSource, o)
-	if s == nil {
-		return f
-	}
-	return func() (T, error) {
-		if !s.on() {
-			return f()
-		}
-		c := s.begin()
-		defer c.end()
-		v, err := f()
-		c.returned, c.failed = true, err != nil
-		return v, err
-	}
+	return produceErr(r.stage(KindSource, o), f)
 }
 
 // SourceCtx is [Source] for a function that takes a context and can fail.
 func SourceCtx[T any](r *Record, f func(context.Context) (T, error), o ...Option) func(context.Context) (T, error) {
-	return mapCtx(r.stage(KindSource, o), f)
+	s := r.stage(KindSource, o)
+	if s == nil {
+		return f
+	}
+	return func(ctx context.Context) (T, error) {
+		if atomic.LoadUint32(&s.on) != 0 {
+			return timedSourceCtx(ctx, s, f)
+		}
+		return f(ctx)
+	}
 }
 
 // SourceSeq wraps an iterator that produces values. The time of a value is the time that the iterator runs for it: from
@@ -57,8 +41,8 @@ func SourceSeq[T any](r *Record, seq iter.Seq[T], o ...Option) iter.Seq[T] {
 		var c call
 		running, ended := false, false // ended: the iterator returned by itself
 		begin := func() {
-			if running = s.on(); running {
-				c = s.begin()
+			if running = atomic.LoadUint32(&s.on) != 0; running {
+				c = call{s: s, start: s.begin()}
 			}
 		}
 		defer func() {
@@ -151,38 +135,12 @@ func Transform[I, O any](r *Record, f func(I) O, o ...Option) func(I) O {
 
 // TransformErr is [Transform] for a function that can fail.
 func TransformErr[I, O any](r *Record, f func(I) (O, error), o ...Option) func(I) (O, error) {
-	s := r.stage(KindTransform, o)
-	if s == nil {
-		return f
-	}
-	return func(v I) (O, error) {
-		if !s.on() {
-			return f(v)
-		}
-		c := s.begin()
-		defer c.end()
-		out, err := f(v)
-		c.returned, c.failed = true, err != nil
-		return out, err
-	}
+	return mapErr(r.stage(KindTransform, o), f)
 }
 
 // TransformCtx is [Transform] for a function that takes a context and can fail.
 func TransformCtx[I, O any](r *Record, f func(context.Context, I) (O, error), o ...Option) func(context.Context, I) (O, error) {
-	s := r.stage(KindTransform, o)
-	if s == nil {
-		return f
-	}
-	return func(ctx context.Context, v I) (O, error) {
-		if !s.on() {
-			return f(ctx, v)
-		}
-		c := s.begin()
-		defer c.end()
-		out, err := f(ctx, v)
-		c.returned, c.failed = true, err != nil
-		return out, err
-	}
+	return mapCtx(r.stage(KindTransform, o), f)
 }
 
 // TransformSeq applies f, as a transform, to the values of an iterator.
@@ -204,20 +162,70 @@ func TransformChan[I, O any](r *Record, c <-chan I, f func(I) O, o ...Option) it
 
 func isError(err error) bool { return err != nil }
 
+// Each wrapper is two functions: a small one that only asks whether the stage is on, so that off costs a load and a
+// branch, and a timed one with the deferred end.
+
+func produce[T any](s *timer, f func() T) func() T {
+	if s == nil {
+		return f
+	}
+	return func() T {
+		if atomic.LoadUint32(&s.on) != 0 {
+			return timedProduce(s, f)
+		}
+		return f()
+	}
+}
+
+//go:noinline
+func timedProduce[T any](s *timer, f func() T) T {
+	c := call{s: s, start: s.begin()}
+	defer c.end()
+	v := f()
+	c.returned = true
+	return v
+}
+
+func produceErr[T any](s *timer, f func() (T, error)) func() (T, error) {
+	if s == nil {
+		return f
+	}
+	return func() (T, error) {
+		if atomic.LoadUint32(&s.on) != 0 {
+			return timedProduceErr(s, f)
+		}
+		return f()
+	}
+}
+
+//go:noinline
+func timedProduceErr[T any](s *timer, f func() (T, error)) (T, error) {
+	c := call{s: s, start: s.begin()}
+	defer c.end()
+	v, err := f()
+	c.returned, c.failed = true, err != nil
+	return v, err
+}
+
 func consume[T any](s *timer, f func(T)) func(T) {
 	if s == nil {
 		return f
 	}
 	return func(v T) {
-		if !s.on() {
-			f(v)
+		if atomic.LoadUint32(&s.on) != 0 {
+			timedConsume(s, f, v)
 			return
 		}
-		c := s.begin()
-		defer c.end()
 		f(v)
-		c.returned = true
 	}
+}
+
+//go:noinline
+func timedConsume[T any](s *timer, f func(T), v T) {
+	c := call{s: s, start: s.begin()}
+	defer c.end()
+	f(v)
+	c.returned = true
 }
 
 // mapOne wraps a function with one result. failed, if not nil, tells whether the result is an error.
@@ -226,15 +234,41 @@ func mapOne[I, O any](s *timer, f func(I) O, failed func(O) bool) func(I) O {
 		return f
 	}
 	return func(v I) O {
-		if !s.on() {
-			return f(v)
+		if atomic.LoadUint32(&s.on) != 0 {
+			return timedMapOne(s, f, failed, v)
 		}
-		c := s.begin()
-		defer c.end()
-		out := f(v)
-		c.returned, c.failed = true, failed != nil && failed(out)
-		return out
+		return f(v)
 	}
+}
+
+//go:noinline
+func timedMapOne[I, O any](s *timer, f func(I) O, failed func(O) bool, v I) O {
+	c := call{s: s, start: s.begin()}
+	defer c.end()
+	out := f(v)
+	c.returned, c.failed = true, failed != nil && failed(out)
+	return out
+}
+
+func mapErr[I, O any](s *timer, f func(I) (O, error)) func(I) (O, error) {
+	if s == nil {
+		return f
+	}
+	return func(v I) (O, error) {
+		if atomic.LoadUint32(&s.on) != 0 {
+			return timedMapErr(s, f, v)
+		}
+		return f(v)
+	}
+}
+
+//go:noinline
+func timedMapErr[I, O any](s *timer, f func(I) (O, error), v I) (O, error) {
+	c := call{s: s, start: s.begin()}
+	defer c.end()
+	out, err := f(v)
+	c.returned, c.failed = true, err != nil
+	return out, err
 }
 
 func consumeCtx[T any](s *timer, f func(context.Context, T) error) func(context.Context, T) error {
@@ -242,31 +276,50 @@ func consumeCtx[T any](s *timer, f func(context.Context, T) error) func(context.
 		return f
 	}
 	return func(ctx context.Context, v T) error {
-		if !s.on() {
-			return f(ctx, v)
+		if atomic.LoadUint32(&s.on) != 0 {
+			return timedConsumeCtx(ctx, s, f, v)
 		}
-		c := s.begin()
-		defer c.end()
-		err := f(ctx, v)
-		c.returned, c.failed = true, err != nil
-		return err
+		return f(ctx, v)
 	}
 }
 
-func mapCtx[T any](s *timer, f func(context.Context) (T, error)) func(context.Context) (T, error) {
+//go:noinline
+func timedConsumeCtx[T any](ctx context.Context, s *timer, f func(context.Context, T) error, v T) error {
+	c := call{s: s, start: s.begin()}
+	defer c.end()
+	err := f(ctx, v)
+	c.returned, c.failed = true, err != nil
+	return err
+}
+
+func mapCtx[I, O any](s *timer, f func(context.Context, I) (O, error)) func(context.Context, I) (O, error) {
 	if s == nil {
 		return f
 	}
-	return func(ctx context.Context) (T, error) {
-		if !s.on() {
-			return f(ctx)
+	return func(ctx context.Context, v I) (O, error) {
+		if atomic.LoadUint32(&s.on) != 0 {
+			return timedMapCtx(ctx, s, f, v)
 		}
-		c := s.begin()
-		defer c.end()
-		v, err := f(ctx)
-		c.returned, c.failed = true, err != nil
-		return v, err
+		return f(ctx, v)
 	}
+}
+
+//go:noinline
+func timedMapCtx[I, O any](ctx context.Context, s *timer, f func(context.Context, I) (O, error), v I) (O, error) {
+	c := call{s: s, start: s.begin()}
+	defer c.end()
+	out, err := f(ctx, v)
+	c.returned, c.failed = true, err != nil
+	return out, err
+}
+
+//go:noinline
+func timedSourceCtx[T any](ctx context.Context, s *timer, f func(context.Context) (T, error)) (T, error) {
+	c := call{s: s, start: s.begin()}
+	defer c.end()
+	v, err := f(ctx)
+	c.returned, c.failed = true, err != nil
+	return v, err
 }
 
 // body times the body of the loop that ranges over the result.
