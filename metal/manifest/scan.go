@@ -27,7 +27,7 @@ func Scan(src []byte) []Function {
 			continue
 		}
 		for _, t := range s.found {
-			if t.template && t.Name == f.Name {
+			if t.template && !t.instance && t.Name == f.Name {
 				f.StartLine, f.EndLine = t.StartLine, t.EndLine
 				if f.Stage == "" {
 					f.Stage = t.Stage
@@ -182,7 +182,7 @@ func (s *scanner) declaration(decl []token, end int) bool {
 			}
 		}
 	}
-	if n < 0 || decl[n].kind != word || slices.Contains(words, decl[n].text) {
+	if n < 0 || decl[n].kind != word || decl[n].text == "template" || slices.Contains(words, decl[n].text) {
 		return false
 	}
 	f.Name, f.StartLine, f.EndLine = decl[n].text, decl[0].line, end

@@ -344,7 +344,7 @@ func (w *World) execute(dev *deviceData, q *queueData, c *commandData, e *encode
 	}
 	put := func(h *heapData, i int, ns uint64) {
 		if !h.wiped[c] {
-			h.entries[i] = dev.stamp(dev.heapTicks(ns))
+			h.entries[i] = dev.stamp(dev.heapTicks(ns + w.skew))
 		}
 	}
 	sample := func(s *sampleData, i int, ns, invocations uint64) {

@@ -39,3 +39,10 @@ func (w *World) SetEncoding(selector, encoding string) {
 		}
 	}
 }
+
+// SkewHeaps moves the clock that timestamp heaps are written by ahead, from now on.
+func (w *World) SkewHeaps(nanos uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.skew = nanos
+}

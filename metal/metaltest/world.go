@@ -37,6 +37,7 @@ type World struct {
 	now        uint64 // mach time, ns
 	sleep      uint64 // ns that mach_continuous_time is ahead
 	gpuFree    uint64 // ns
+	skew       uint64 // ns that heap stamps are ahead
 	devices    []uintptr
 	manager    uintptr
 	violations []string
