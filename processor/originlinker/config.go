@@ -20,7 +20,8 @@ type Config struct {
 	// EvidenceAge is how long samples and waits are kept. A dispatch that runs longer than this loses the evidence about its
 	// origin. Default: 30s.
 	EvidenceAge time.Duration `mapstructure:"evidence_age"`
-	// MaxEvidenceRows bounds the samples, waits and stacks that are kept of one recording; the oldest go first. Default: 1000000.
+	// MaxEvidenceRows bounds the rows of each kind (samples, waits and so on) that are kept of one recording; what is more is
+	// given up and counted, so verdicts get weaker, never stronger. Default: 1000000.
 	MaxEvidenceRows int `mapstructure:"max_evidence_rows"`
 	// Stacktrace adds the whole CPU stack of a linked origin as code.stacktrace, which makes spans about 1 KB larger.
 	// Default: false.

@@ -11,18 +11,11 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"github.com/stax-otel/stax/archive"
+	"github.com/stax-otel/stax/internal/origin"
 	"github.com/stax-otel/stax/internal/otlprows"
 	"github.com/stax-otel/stax/internal/profiles"
 	"github.com/stax-otel/stax/internal/recording"
 )
-
-// resolver decides about origins and dispatches by what it was given. origin.Stream is the one in use.
-type resolver interface {
-	Add(*archive.Batch)
-	Link(archive.RuntimeID, archive.OwnerKind, uint64, archive.OriginKind, *archive.Origin) archive.Link
-	Certificate(*archive.Dispatch) archive.Certificate
-	Evict(before int64)
-}
 
 // maxStacks bounds the stacks of one recording whose frames are remembered, once for those that targets define, which come
 // only once, and once for those of samples, which come again with other samples.
@@ -36,7 +29,7 @@ type evidence struct {
 	used atomic.Int64 // when data of the recording came last, Unix nanoseconds
 
 	mu       sync.Mutex
-	resolver resolver
+	stream   *origin.Stream
 	conv     otlprows.Converter
 	batch    archive.Batch
 	runtimes map[archive.RuntimeID]archive.Runtime
@@ -44,6 +37,7 @@ type evidence struct {
 	stacks   map[stackKey][]archive.StackFrame // defined by targets
 	sampled  map[stackKey][]archive.StackFrame
 	waits    map[waitKey]*waitFacts // nil without wall traces
+	refused  uint64                 // rows that the stream had no room for, as told last
 	newest   int64                  // newest instant of the recording, Unix nanoseconds
 	evicted  int64                  // newest when rows were last let go
 }
@@ -70,11 +64,23 @@ func newEvidence(cfg *Config, rec *recording.Recording, now func() time.Time) *e
 		in := rec.Info()
 		info = archive.RecordingInfo{ID: string(in.ID), Mode: in.Mode, State: archive.StateRecording, StartedNanos: in.StartedUnixNano}
 	}
-	ev.resolver = newResolver(cfg, info)
+	ev.stream = origin.NewStream(origin.StreamConfig{
+		Config: origin.Config{Limit: cfg.Limit}, Recording: info, MaxRows: cfg.MaxEvidenceRows,
+	})
 	if cfg.WallTrace {
 		ev.waits = map[waitKey]*waitFacts{}
 	}
 	return ev
+}
+
+// takeRefused returns how many rows of evidence found no room since the last call.
+func (ev *evidence) takeRefused() uint64 {
+	ev.mu.Lock()
+	defer ev.mu.Unlock()
+	stats := ev.stream.Stats()
+	n := stats.Refused() - ev.refused
+	ev.refused += n
+	return n
 }
 
 func (ev *evidence) lastUsed() time.Time { return time.Unix(0, ev.used.Load()) }
@@ -136,10 +142,10 @@ func (ev *evidence) observeProfiles(d *profiles.Decoder, resource pcommon.Resour
 	return decoded.Malformed + decoded.TooMany
 }
 
-// take gives the batch to the resolver and remembers its stacks in the given map. ev.mu is held.
+// take gives the batch to the stream and remembers its stacks in the given map. ev.mu is held.
 func (ev *evidence) take(stacks map[stackKey][]archive.StackFrame) {
 	b := &ev.batch
-	ev.resolver.Add(b)
+	ev.stream.Add(b)
 	for rows := b.StackFrames; len(rows) > 0; {
 		n := 1
 		for n < len(rows) && rows[n].Stack == rows[0].Stack && rows[n].Runtime == rows[0].Runtime && rows[n].Depth != 0 {
@@ -162,7 +168,7 @@ func (ev *evidence) take(stacks map[stackKey][]archive.StackFrame) {
 	ev.conv.Release()
 	if ev.newest-ev.evicted > int64(time.Second) {
 		ev.evicted = ev.newest
-		ev.resolver.Evict(ev.newest - int64(ev.cfg.EvidenceAge))
+		ev.stream.Evict(ev.newest - int64(ev.cfg.EvidenceAge))
 		ev.evictWaits(ev.newest - int64(ev.cfg.EvidenceAge))
 	}
 }

@@ -25,6 +25,7 @@ type tally struct {
 	origins map[[2]string]int64 // by status and grade
 	classes map[string]int64
 	full    int64 // dispatches that found their wall trace full
+	refused int64 // rows of evidence that found no room
 }
 
 func newTally() *tally { return &tally{origins: map[[2]string]int64{}, classes: map[string]int64{}} }
@@ -37,8 +38,10 @@ func (t *tally) report(ctx context.Context, tb *metadata.TelemetryBuilder, outco
 	for class, n := range t.classes {
 		tb.StaxLinkerDispatches.Add(ctx, n, metric.WithAttributes(attribute.String("class", class)))
 	}
-	if t.full > 0 {
-		tb.StaxLinkerSkipped.Add(ctx, t.full, metric.WithAttributes(attribute.String("signal", "wall")))
+	for signal, n := range map[string]int64{"wall": t.full, "evidence": t.refused} {
+		if n > 0 {
+			tb.StaxLinkerSkipped.Add(ctx, n, metric.WithAttributes(attribute.String("signal", signal)))
+		}
 	}
 }
 
@@ -50,7 +53,7 @@ func (ev *evidence) resolve(rspans ptrace.ResourceSpans, out ptrace.Traces, t *t
 	b := &ev.batch
 	ev.conv.Begin(b, ev.runtime(rspans.Resource()), ev)
 	if len(b.Runtimes) > 0 { // the collector has learned its process id in the meantime
-		ev.resolver.Add(b)
+		ev.stream.Add(b)
 		b.Reset()
 	}
 	for _, ss := range rspans.ScopeSpans().All() {
@@ -62,7 +65,7 @@ func (ev *evidence) resolve(rspans ptrace.ResourceSpans, out ptrace.Traces, t *t
 				d := &b.Dispatches[len(b.Dispatches)-1]
 				putCause(span, &d.Origin)
 				ev.link(span, archive.OwnerDispatch, uint64(d.ID), archive.OriginDispatch, &d.Origin, t)
-				c := ev.resolver.Certificate(d)
+				c := ev.stream.Certificate(d)
 				certify(span, &c)
 				t.classes[c.Class]++
 				if ev.waits != nil && c.Class == origin.ClassSynchronous {
@@ -104,7 +107,7 @@ func (ev *evidence) link(span ptrace.Span, owner archive.OwnerKind, id uint64, k
 	if !o.Present() {
 		return
 	}
-	ev.put(span.Attributes(), ev.resolver.Link(ev.conv.Runtime(), owner, id, kind, o), t)
+	ev.put(span.Attributes(), ev.stream.Link(ev.conv.Runtime(), owner, id, kind, o), t)
 }
 
 // linkExtra writes verdicts on the completion and fault origins of a span, which are span events.
@@ -114,7 +117,7 @@ func (ev *evidence) linkExtra(span ptrace.Span, extra []archive.ExtraOrigin, t *
 		if !x.Origin.Present() {
 			continue
 		}
-		verdict := ev.resolver.Link(x.Runtime, x.OwnerKind, x.Owner, x.Kind, &x.Origin)
+		verdict := ev.stream.Link(x.Runtime, x.OwnerKind, x.Owner, x.Kind, &x.Origin)
 		for _, e := range span.Events().All() {
 			_, again := e.Attributes().Get(semconv.OriginStatusKey)
 			if !again && (e.Name() == semconv.EventCompletion && x.Kind == archive.OriginCompletion ||

@@ -241,7 +241,9 @@ func (n *tracesNode) release(h held, outcome string) {
 	resources := h.traces.ResourceSpans()
 	for i := range resources.Len() { // wall traces are appended to them
 		rs := resources.At(i)
-		l.evidence(rs.Resource()).resolve(rs, h.traces, t)
+		ev := l.evidence(rs.Resource())
+		ev.resolve(rs, h.traces, t)
+		t.refused += int64(ev.takeRefused())
 	}
 	l.spans.Add(-int64(h.spans))
 	l.bytes.Add(-int64(h.bytes))
