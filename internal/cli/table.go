@@ -63,6 +63,22 @@ func (t *table) dropSame(head string) (same string, ok bool) {
 	return "", false
 }
 
+// narrowest is the width of the table when every column that may be is shortened.
+func (t *table) narrowest() int {
+	total := 2 * (len(t.columns) - 1)
+	for i, c := range t.columns {
+		width := utf8.RuneCountInString(c.head)
+		for _, row := range t.rows {
+			width = max(width, utf8.RuneCountInString(row[i]))
+		}
+		if c.least > 0 {
+			width = min(width, c.least)
+		}
+		total += width
+	}
+	return total
+}
+
 // write prints the table within width characters, as far as its columns can be shortened.
 func (t *table) write(w io.Writer, width int) error {
 	widths := make([]int, len(t.columns))

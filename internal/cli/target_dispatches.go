@@ -47,18 +47,23 @@ func newDispatchesCmd(a *app) *cobra.Command {
 
 func renderDispatches(k *asked, answer query.Answer[query.DispatchRow]) error {
 	t := &table{columns: []column{
-		text("DISPATCH", 0), num("START"), num("DURATION"), text("LANE", 8), text("NAME", 10), text("CLASS", 0), text("FLAGS", 0), text("QUEUED BY", 14),
+		text("DISPATCH", 0), num("START"), num("DURATION"), text("LANE", 8), text("NAME", 10), text("CLASS", 0), text("FLAGS", 0), text("GRADE", 0), text("QUEUED BY", 14),
 	}}
-	flags, queued := false, false
+	flags, queued, graded := false, false, false
 	for _, r := range answer.Rows {
-		by := ""
+		by, grade := "", ""
 		if o := r.Origin; o != nil {
 			by = cmp.Or(tightSite(o.Function, o.Line), "thread "+formatTID(o.ThreadID))
 			queued = true
+			grade = o.Grade
+			if o.Weak {
+				grade += " weak"
+			}
+			graded = graded || o.Grade != "" && o.Grade != "A"
 		}
 		flags = flags || len(r.Flags) > 0
 		t.add(r.ID.String(), formatOffset(r.StartNanos, k.info.StartedNanos), formatDurationOf(r.DurationNanos), r.Lane, r.Name,
-			r.Class, flagLetters(r.Flags), by)
+			r.Class, flagLetters(r.Flags), grade, by)
 	}
 	if len(answer.Rows) == 0 {
 		k.footer(answer.Coverage, answer.Hints)
@@ -69,6 +74,11 @@ func renderDispatches(k *asked, answer query.Answer[query.DispatchRow]) error {
 		legend = append(legend, "Flags: F faulted, T waited for by another thread than queued it, S by a different stack.")
 	} else {
 		t.drop("FLAGS")
+	}
+	if graded {
+		legend = append(legend, "Grade: A exact stack, B nearest sample of the goroutine, C of the thread, D ambiguous; stax why dispatch ID explains.")
+	} else {
+		t.drop("GRADE")
 	}
 	if err := k.table(t); err != nil {
 		return err
@@ -210,7 +220,16 @@ func renderOrigin(k *asked, o *query.OriginDetail, at func(int64) string) {
 	if o.ThreadName != "" {
 		name = " " + o.ThreadName
 	}
+	if o.GoroutineID != 0 {
+		name += fmt.Sprintf(", goroutine %d,", o.GoroutineID)
+	}
+	if o.DistanceNanos >= 0 {
+		verdict += ", sample " + formatDuration(o.DistanceNanos) + " away"
+	}
 	k.printf("%s\n", clean(fmt.Sprintf("%s thread %s%s at %s (%s)", title, formatTID(o.ThreadID), name, at(o.TimeNanos), verdict)))
+	if o.Candidate != "" {
+		k.printf("  %s\n", clean("perhaps in "+shortFunction(o.Candidate)+": goroutines share threads, so this is a candidate and no cause"))
+	}
 	for _, f := range o.Stack {
 		line := "  " + f.Function
 		if f.File != "" {

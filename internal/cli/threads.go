@@ -65,7 +65,7 @@ func renderThreads(k *asked, answer query.ThreadsAnswer) error {
 		}
 		name := r.Name
 		if r.Kind == query.ThreadCPU && r.TID == 0 {
-			name = "(thread not known)"
+			name = "(not known)"
 		}
 		t.add(formatTID(r.TID), name, kind, formatTID(r.PID), onCPU, formatNonZero(r.Samples), offCPU, ran, queued, formatNonZero(r.Dispatches),
 			formatNonZero(r.Waits), in, strings.Join(lanes, ", "))
@@ -88,6 +88,11 @@ func renderThreads(k *asked, answer query.ThreadsAnswer) error {
 	}
 	if sampled || off {
 		t.drop("WAITS") // IN WAITS says more where there is little room
+	}
+	for _, head := range []string{"DISPATCHES", "IN WAITS"} {
+		if t.narrowest() > k.app.width {
+			t.drop(head)
+		}
 	}
 	if err := k.table(t); err != nil {
 		return err

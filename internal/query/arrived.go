@@ -8,12 +8,12 @@ import (
 
 // ArrivedRow says what a recording holds so far.
 type ArrivedRow struct {
-	State      string `json:"state"` // of the recording, as in Coverage
-	StartedNanos  int64  `json:"started_ns"`
-	StoppedNanos  int64  `json:"stopped_ns"` // 0: not stopped
-	Samples    int64  `json:"samples"`    // rows of CPU samples
-	Dispatches int64  `json:"dispatches"`
-	Lanes      int    `json:"lanes"`
+	State        string `json:"state"` // of the recording, as in Coverage
+	StartedNanos int64  `json:"started_ns"`
+	StoppedNanos int64  `json:"stopped_ns"` // 0: not stopped
+	Samples      int64  `json:"samples"`    // rows of CPU samples
+	Dispatches   int64  `json:"dispatches"`
+	Lanes        int    `json:"lanes"`
 	// Symbol is a function of a captured or sampled stack, or the name of a dispatch, that matches; "": none yet.
 	Symbol string `json:"symbol"`
 	// Lane is a lane with dispatches that matches; "": none yet.

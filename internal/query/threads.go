@@ -94,13 +94,13 @@ func Threads(ctx context.Context, r *archive.Reader, p ThreadsParams) (ThreadsAn
 		origins.add(d, l)
 		ln := v.lane(d.Runtime, d.Lane)
 		addTo(lanes, ln, d)
-		if d.Origin.ThreadID != 0 {
+		if isCPUThread(d.Origin.ThreadID) {
 			t := cpu.at(d.Runtime, d.Origin.ThreadID)
 			t.work.add(d.StartNanos, d.EndNanos)
 			addTo(t.lanes, ln, d)
 		}
 		if c.OwnedNanos > 0 {
-			if w := ev.waits[waitKey{d.Runtime, c.Wait}]; w != nil && w.Origin.ThreadID != 0 {
+			if w := ev.waits[waitKey{d.Runtime, c.Wait}]; w != nil && isCPUThread(w.Origin.ThreadID) {
 				t := cpu.at(d.Runtime, w.Origin.ThreadID)
 				t.OwnedNanos = addSaturated(t.OwnedNanos, c.OwnedNanos)
 			}
@@ -110,7 +110,7 @@ func Threads(ctx context.Context, r *archive.Reader, p ThreadsParams) (ThreadsAn
 		return a, err
 	}
 	for _, w := range ev.waits {
-		if w.Origin.ThreadID == 0 {
+		if !isCPUThread(w.Origin.ThreadID) {
 			continue
 		}
 		t := cpu.at(w.Runtime, w.Origin.ThreadID)
@@ -309,6 +309,9 @@ func (s *threadSums) goroutineRows() []GoroutinesRow {
 	})
 	return rows
 }
+
+// isCPUThread reports whether an id can be a CPU thread's: an origin may say anything.
+func isCPUThread(id int64) bool { return id > 0 && (id < pseudoThreads || id > 0xFFFF_FFFF) }
 
 // processName is the name of a process as its first runtime gives it.
 func (v *view) processName(pid int64) string {

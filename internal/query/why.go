@@ -122,10 +122,12 @@ func (v *view) whyDispatch(ctx context.Context, ev *evidence, id HexID) (WhyRow,
 	} else {
 		row.tell(AboutObject, n, "Dispatch %q on lane %q has times that cannot be true: start %d, end %d.", d.Name, ln.Name, d.StartNanos, d.EndNanos)
 	}
-	if err := v.whyOrigin(ctx, &row, d.Runtime, d.Origin, &link); err != nil {
+	x := ev.ix.ExplainLink(d.Runtime, archive.OwnerDispatch, uint64(d.ID), archive.OriginDispatch, &d.Origin)
+	if err := v.whyOrigin(ctx, &row, d.Runtime, d.Origin, x); err != nil {
 		return row, err
 	}
-	return row, v.whyClass(ctx, ev, &row, &d, &cert)
+	v.whyClass(ev, &row, &d, &cert)
+	return row, nil
 }
 
 func (v *view) whyWait(ctx context.Context, ev *evidence, id HexID) (WhyRow, error) {
@@ -152,7 +154,8 @@ func (v *view) whyWait(ctx context.Context, ev *evidence, id HexID) (WhyRow, err
 	} else {
 		row.tell(AboutObject, n, "Wait %q has times that cannot be true: begin %d, end %d.", w.Name, w.BeginNanos, w.EndNanos)
 	}
-	if err := v.whyOrigin(ctx, &row, w.Runtime, w.Origin, &link); err != nil {
+	x := ev.ix.ExplainLink(w.Runtime, archive.OwnerWait, uint64(w.ID), archive.OriginWait, &w.Origin)
+	if err := v.whyOrigin(ctx, &row, w.Runtime, w.Origin, x); err != nil {
 		return row, err
 	}
 	rows, err := v.waitRows(ctx, ev)
@@ -185,22 +188,18 @@ func (v *view) whyWait(ctx context.Context, ev *evidence, id HexID) (WhyRow, err
 				dur(took), dur(p.ExecutingNanos), dur(p.QueuedNanos), dur(p.LaneIdleNanos), dur(p.WakeUpNanos))
 		}
 	}
-	if ok {
-		if err := v.whyCorroborated(ctx, &row, w, ""); err != nil {
-			return row, err
-		}
-	}
 	return row, nil
 }
 
 // whyOrigin explains the verdict on an origin.
-func (v *view) whyOrigin(ctx context.Context, row *WhyRow, rt archive.RuntimeID, o archive.Origin, l *archive.Link) error {
+func (v *view) whyOrigin(ctx context.Context, row *WhyRow, rt archive.RuntimeID, o archive.Origin, x *origin.LinkExplanation) error {
 	if !o.Present() {
 		row.tell(AboutOrigin, nil, "The target reported no CPU origin for it, so there is nothing to link.")
 		row.fix("Report it with Lane.ReportFrom or Dispatch.CaptureOrigin, and record with --origins stack")
 		return nil
 	}
-	f, err := v.originFacts(ctx, rt, o)
+	l := &x.Link
+	f, err := v.originFacts(ctx, rt, o, x)
 	if err != nil {
 		return err
 	}
@@ -212,10 +211,13 @@ func (v *view) whyOrigin(ctx context.Context, row *WhyRow, rt archive.RuntimeID,
 	if name := names.of(v, rt, o.ThreadID); name != "" {
 		who += fmt.Sprintf(" (%s)", name)
 	}
-	if o.GoroutineID != 0 {
-		who += fmt.Sprintf(", goroutine %d", o.GoroutineID)
+	switch {
+	case x.Goroutine != 0 && x.GoroutineBy == origin.GoroutineByTrace:
+		who += fmt.Sprintf(", goroutine %d by the execution trace", x.Goroutine)
+	case x.Goroutine != 0:
+		who += fmt.Sprintf(", goroutine %d", x.Goroutine)
 	}
-	limit := int64(origin.DefaultLimit)
+	limit := x.LimitNanos
 	n := numbers{"thread": o.ThreadID, "origin_ns": o.TimeNanos, "limit_ns": limit}
 	if l.DistanceNanos >= 0 {
 		n["distance_ns"] = l.DistanceNanos
@@ -248,10 +250,11 @@ func (v *view) whyOrigin(ctx context.Context, row *WhyRow, rt archive.RuntimeID,
 		sampled = false
 		row.tell(AboutOrigin, n, "Its origin names thread %d, which is no thread id.", o.ThreadID)
 	case origin.StatusClockStep:
-		if s := f.step; s != nil {
-			n["step_ns"], n["step_distance_ns"] = s.size, abs(s.nanos-o.TimeNanos)
-			row.tell(AboutOrigin, n, "The target's clock jumped by %s, %s from this origin (%s); within 1 s of a jump instants of the thread and its samples cannot be compared.",
-				dur(s.size), dur(abs(s.nanos-o.TimeNanos)), who)
+		sampled = false
+		if s := x.Step; s != nil {
+			n["step_ns"], n["step_from_ns"], n["step_to_ns"] = s.ByNanos, s.FromNanos, s.ToNanos
+			row.tell(AboutOrigin, n, "The target's clock jumped by %s between %s and %s, and this origin (%s) lies at %s; within 1 s of a jump instants cannot be compared.",
+				dur(s.ByNanos), v.offset(s.FromNanos), v.offset(s.ToNanos), who, v.offset(o.TimeNanos))
 		} else {
 			row.tell(AboutOrigin, n, "The target's clock jumped within 1 s of this origin (%s), so instants of the thread and its samples cannot be compared.", who)
 		}
@@ -275,7 +278,7 @@ func (v *view) whyOrigin(ctx context.Context, row *WhyRow, rt archive.RuntimeID,
 	case origin.StatusAmbiguousGoroutine:
 		candidate := leaf(v.frames(rt, l.Stack))
 		row.tell(AboutOrigin, n, "The nearest sample of thread %s is %s away, but goroutines share threads%s; so its stack%s is a candidate and no cause (grade D).",
-			formatTID(o.ThreadID), dur(max(l.DistanceNanos, 0)), f.whichGoroutine(o), inParens(shortName(candidate)))
+			formatTID(o.ThreadID), dur(max(l.DistanceNanos, 0)), f.whichGoroutine(x), inParens(shortName(candidate)))
 	case origin.StatusNoStack:
 		row.tell(AboutOrigin, n, "The nearest sample of %s is %s away, within the limit of %s, but it has no stack.", who, dur(max(l.DistanceNanos, 0)), dur(limit))
 	case origin.StatusStale:
@@ -288,7 +291,7 @@ func (v *view) whyOrigin(ctx context.Context, row *WhyRow, rt archive.RuntimeID,
 		row.tell(AboutOrigin, n, "Its origin (%s) does not link: %s.", who, words(l.Status))
 	}
 	if sampled {
-		v.whySampled(row, o, l, f)
+		v.whySampled(row, o, x, f)
 	}
 	if s := f.source; s != nil && (l.Status != origin.StatusLinked || l.Weak) && s.State != "running" {
 		row.tell(AboutSource, numbers{"begin_ns": s.BeginNanos, "end_ns": s.EndNanos}, "At that time the source %s was %s%s.", s.Source, s.State, reasonText(s.Reason))
@@ -337,7 +340,8 @@ func (v *view) whyLinked(row *WhyRow, n numbers, o archive.Origin, l *archive.Li
 }
 
 // whySampled tells what the sampler saw around the origin.
-func (v *view) whySampled(row *WhyRow, o archive.Origin, l *archive.Link, f *originFacts) {
+func (v *view) whySampled(row *WhyRow, o archive.Origin, x *origin.LinkExplanation, f *originFacts) {
+	l := &x.Link
 	if f.samples == 0 {
 		return
 	}
@@ -357,9 +361,9 @@ func (v *view) whySampled(row *WhyRow, o archive.Origin, l *archive.Link, f *ori
 		n["period_ns"] = f.period
 		rate = fmt.Sprintf("Sampler %s: one sample per %s of processor time. ", hertz(f.period), dur(f.period))
 	}
-	row.tell(AboutSamples, n, "%sThe thread has %s; those around this origin lie %s and %s.", rate, count(f.samples, "sample", "samples"), around, after)
-	if o.GoroutineID != 0 && f.own == 0 && l.Grade != origin.GradeB {
-		row.tell(AboutSamples, numbers{"samples_of_goroutine": f.ownSamples}, "Goroutine %d has %s on this thread.", o.GoroutineID, count(f.ownSamples, "sample", "samples"))
+	row.tell(AboutSamples, n, "%sThe thread has %s; the nearest lie %s and %s.", rate, count(f.samples, "sample", "samples"), around, after)
+	if x.Goroutine != 0 && f.own == 0 && l.Grade != origin.GradeB {
+		row.tell(AboutSamples, numbers{"samples_of_goroutine": f.ownSamples}, "Goroutine %d has %s on this thread.", x.Goroutine, count(f.ownSamples, "sample", "samples"))
 	}
 	// Why nothing was sampled: the thread, or the goroutine, did not run.
 	if gap := f.gap; gap > 0 && (l.Status == origin.StatusTooFar || l.Status == origin.StatusStale || l.Weak) {
@@ -367,10 +371,15 @@ func (v *view) whySampled(row *WhyRow, o archive.Origin, l *archive.Link, f *ori
 		switch {
 		case f.offRows == 0:
 			row.tell(AboutSamples, n, "No source says whether the thread ran in between; a thread that does not run is not sampled.")
+		case f.off == 0:
+			row.tell(AboutSamples, n, "The thread is not known to have been off-CPU in those %s.", dur(gap))
 		case f.offOfGoroutine:
-			row.tell(AboutSamples, n, "Goroutine %d off-CPU %s of those %s%s.", o.GoroutineID, dur(f.off), dur(gap), mostly(f.offReasons))
+			row.tell(AboutSamples, n, "Goroutine %d off-CPU %s of those %s%s.", x.Goroutine, dur(f.off), dur(gap), mostly(f.offReasons))
 		default:
 			row.tell(AboutSamples, n, "Thread off-CPU %s of those %s%s.", dur(f.off), dur(gap), mostly(f.offReasons))
+		}
+		if f.off > gap/2 {
+			row.fix("What does not run is not sampled, however often: capture exact stacks with stax record --origins stack")
 		}
 	}
 	if f.events > 0 && f.exact == nil {
@@ -394,7 +403,6 @@ type originFacts struct {
 	exact          *archive.OriginEvent
 	events         int64 // origin events of the thread
 	nearestEvent   int64
-	step           *clockStep
 	gap            int64 // from the nearest sample to the origin
 	off            int64 // of that time off-CPU
 	offRows        int64 // off-CPU intervals of the process that could tell
@@ -402,8 +410,9 @@ type originFacts struct {
 	offReasons     offTally
 }
 
-func (v *view) originFacts(ctx context.Context, rt archive.RuntimeID, o archive.Origin) (*originFacts, error) {
-	f := &originFacts{nearestEvent: -1, offReasons: offTally{}}
+func (v *view) originFacts(ctx context.Context, rt archive.RuntimeID, o archive.Origin, x *origin.LinkExplanation) (*originFacts, error) {
+	o.GoroutineID = x.Goroutine // the trace may know it where the target did not say
+	f := &originFacts{nearestEvent: -1, offReasons: offTally{}, period: x.PeriodNanos}
 	same := v.sameProcess(rt)
 	t := o.TimeNanos
 	threads := map[int64]bool{}
@@ -466,16 +475,6 @@ func (v *view) originFacts(ctx context.Context, rt archive.RuntimeID, o archive.
 			if e.Runtime == rt && e.TimeNanos == t && t != 0 {
 				f.exact = &e
 			}
-		}
-	}
-	steps, err := v.clockSteps(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for i := range steps.list {
-		s := &steps.list[i]
-		if s.runtime == rt && (f.step == nil || abs(s.nanos-t) < abs(f.step.nanos-t)) {
-			f.step = s
 		}
 	}
 	return f, v.gapFacts(ctx, f, same, o)
@@ -560,12 +559,12 @@ func (f *originFacts) nearest(t int64) int64 {
 }
 
 // whichGoroutine says which goroutine the nearest sample was of, where that differs.
-func (f *originFacts) whichGoroutine(o archive.Origin) string {
+func (f *originFacts) whichGoroutine(x *origin.LinkExplanation) string {
 	switch {
-	case o.GoroutineID == 0:
+	case x.Goroutine == 0:
 		return " and the origin names no goroutine"
-	case f.nearGoroutine != 0 && f.nearGoroutine != o.GoroutineID:
-		return fmt.Sprintf(", and it is of goroutine %d while the origin is of goroutine %d", f.nearGoroutine, o.GoroutineID)
+	case f.nearGoroutine != 0 && f.nearGoroutine != x.Goroutine:
+		return fmt.Sprintf(", and it is of goroutine %d while the origin is of goroutine %d", f.nearGoroutine, x.Goroutine)
 	}
 	return ""
 }
@@ -577,7 +576,7 @@ func (v *view) sameProcess(rt archive.RuntimeID) func(archive.RuntimeID) bool {
 }
 
 // whyClass explains whether the CPU waited for a dispatch.
-func (v *view) whyClass(ctx context.Context, ev *evidence, row *WhyRow, d *archive.Dispatch, c *archive.Certificate) error {
+func (v *view) whyClass(ev *evidence, row *WhyRow, d *archive.Dispatch, c *archive.Certificate) {
 	w := ev.waits[waitKey{d.Runtime, c.Wait}]
 	n := numbers{"clock_error_ns": c.ClockErrorNanos, "covering_waits": int64(len(ev.covering(d)))}
 	who := "the wait"
@@ -608,9 +607,7 @@ func (v *view) whyClass(ctx context.Context, ev *evidence, row *WhyRow, d *archi
 		if c.DifferentStack {
 			row.tell(AboutClass, nil, "The code that queued it and the code that waited have no frame in common, so a wall view links it and does not nest it.")
 		}
-		if w != nil {
-			return v.whyCorroborated(ctx, row, w, c.Corroboration)
-		}
+		whyCorroborated(row, ev.ix.ExplainCertificate(d).Corroboration)
 	case origin.ClassTimedOut:
 		row.tell(AboutClass, n, "It timed out: %s awaits it, and gave up %s before the work ended%s.", who, dur(d.EndNanos-c.EndNanos), clock)
 		row.fix("Wait longer, or look at why the work took so long: stax target waits --class timed_out")
@@ -621,11 +618,10 @@ func (v *view) whyClass(ctx context.Context, ev *evidence, row *WhyRow, d *archi
 			count(int64(len(ev.order)), "wait of the recording", "waits of the recording"))
 	default:
 		v.whyUnproven(row, d, c, w, n, who, clock)
-		if c.Reason == "contradicted" && w != nil {
-			return v.whyCorroborated(ctx, row, w, c.Corroboration)
+		if c.Reason == origin.ReasonContradicted {
+			whyCorroborated(row, ev.ix.ExplainCertificate(d).Corroboration)
 		}
 	}
-	return nil
 }
 
 func (v *view) whyUnproven(row *WhyRow, d *archive.Dispatch, c *archive.Certificate, w *archive.Wait, n numbers, who, clock string) {
@@ -656,7 +652,7 @@ func (v *view) whyUnproven(row *WhyRow, d *archive.Dispatch, c *archive.Certific
 	case origin.ReasonWaitMissing:
 		row.tell(AboutClass, n, "Its class is unproven: wait %s declared to await it, but that wait never arrived.", HexID(c.Wait))
 		row.fix("See whether it was dropped: stax audit")
-	case "contradicted":
+	case origin.ReasonContradicted:
 		row.tell(AboutClass, n, "Its class is unproven: by its times %s would own it, but samples show the thread running other code meanwhile.", who)
 		row.fix("Begin the wait where the thread blocks, and end it where it goes on")
 	default:
@@ -664,66 +660,38 @@ func (v *view) whyUnproven(row *WhyRow, d *archive.Dispatch, c *archive.Certific
 	}
 }
 
-// whyCorroborated tells what samples and off-CPU intervals say about a wait. verdict "" states the numbers alone.
-func (v *view) whyCorroborated(ctx context.Context, row *WhyRow, w *archive.Wait, verdict string) error {
-	took, ok := durationOf(w.BeginNanos, w.EndNanos)
-	if !ok || w.Origin.ThreadID == 0 {
-		return nil
+// whyCorroborated tells what samples and off-CPU intervals say about the deciding wait. The numbers are those of the code
+// that decides.
+func whyCorroborated(row *WhyRow, c *origin.CorroborationExplanation) {
+	if c == nil {
+		return
 	}
-	same := v.sameProcess(w.Runtime)
-	o := w.Origin
-	n := numbers{"wait_ns": took}
-	for rows, err := range archive.ScanColumns[archive.Sample](ctx, v.r, "runtime", "thread", "goroutine", "time_ns") {
-		if err != nil {
-			return err
-		}
-		for i := range rows {
-			s := &rows[i]
-			if s.ThreadID != o.ThreadID || s.TimeNanos < w.BeginNanos || s.TimeNanos > w.EndNanos || !same(s.Runtime) {
-				continue
-			}
-			n["samples_of_thread"]++
-			if o.GoroutineID != 0 && s.GoroutineID == o.GoroutineID {
-				n["samples_of_goroutine"]++
-			}
-		}
+	n := numbers{
+		"wait_ns": c.WaitNanos, "off_cpu_ns": c.OffCPUNanos, "rest_ns": c.RestNanos, "allowed_ns": c.AllowedNanos, "edge_ns": c.EdgeNanos,
+		"samples_inside": int64(c.Inside), "samples_outside": int64(c.Outside), "samples_undecided": int64(c.Undecided),
 	}
-	var off spans
-	reasons := offTally{}
-	for rows, err := range archive.ScanColumns[archive.OffCPU](ctx, v.r, "runtime", "thread", "goroutine", "begin_ns", "wake_ns", "end_ns", "reason") {
-		if err != nil {
-			return err
-		}
-		for i := range rows {
-			x := &rows[i]
-			if !same(x.Runtime) || o.GoroutineID != 0 && x.GoroutineID != o.GoroutineID ||
-				o.GoroutineID == 0 && x.ThreadID != o.ThreadID {
-				continue
-			}
-			if b, e := max(x.BeginNanos, w.BeginNanos), min(x.EndNanos, w.EndNanos); b < e {
-				off.add(b, e)
-				reasons.add(x, b, e)
-			}
-		}
+	who := fmt.Sprintf("thread %d", c.Thread)
+	switch {
+	case c.Goroutine != 0:
+		who = fmt.Sprintf("goroutine %d", c.Goroutine)
+	case c.Thread == 0:
+		who = "the goroutine that waited"
 	}
-	n["off_cpu_ns"] = off.length()
-	facts := fmt.Sprintf("it was off-CPU for %s of the wait's %s%s, and %s in it", dur(n["off_cpu_ns"]), dur(took), mostly(reasons),
-		count(n["samples_of_thread"], "sample of the thread lies", "samples of the thread lie"))
-	switch verdict {
-	case "slept":
-		row.tell(AboutProof, n, "Samples agree that the thread slept: %s.", facts)
-	case "spun":
-		row.tell(AboutProof, n, "Samples agree that the thread waited by spinning: %s.", facts)
-	case "contradicted":
-		row.tell(AboutProof, n, "Samples contradict the wait: %s.", facts)
+	samples := int64(c.Inside + c.Outside + c.Undecided)
+	switch c.Verdict {
+	case origin.CorroborationSlept:
+		row.tell(AboutProof, n, "Evidence agrees that it slept: %s was off-CPU for %s of the wait's %s; up to %s may be missing.",
+			who, dur(c.OffCPUNanos), dur(c.WaitNanos), dur(c.AllowedNanos))
+	case origin.CorroborationSpun:
+		row.tell(AboutProof, n, "Evidence agrees that it waited actively: of the %s of %s in the wait, %s within its frames and %s outside.",
+			count(samples, "sample", "samples"), who, count(int64(c.Inside), "lies", "lie"), count(int64(c.Outside), "lies", "lie"))
+	case origin.CorroborationContradicted:
+		row.tell(AboutProof, n, "Evidence contradicts the wait: %s ran other code in it, by %s outside the frames of the wait; it was off-CPU for %s of %s.",
+			who, count(int64(c.Outside), "sample", "samples"), dur(c.OffCPUNanos), dur(c.WaitNanos))
 	case origin.CorroborationClaimed:
-		row.tell(AboutProof, n, "That the thread waited is the target's own word; no sample confirms or contradicts it: %s.", facts)
-	default:
-		if n["off_cpu_ns"]+n["samples_of_thread"] > 0 {
-			row.tell(AboutProof, n, "As to the thread: %s.", facts)
-		}
+		row.tell(AboutProof, n, "That it waited is the target's own word; nothing confirms or contradicts it: %s has %s in the wait, and is known to have been off-CPU for %s of its %s.",
+			who, count(samples, "sample", "samples"), dur(c.OffCPUNanos), dur(c.WaitNanos))
 	}
-	return nil
 }
 
 // length is the time that the set covers.
