@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/consumer/consumertest"
@@ -29,6 +30,7 @@ const (
 // rig is a linker in three pipelines.
 type rig struct {
 	t        *testing.T
+	host     component.Host
 	cfg      *Config
 	tel      *componenttest.Telemetry
 	traces   processor.Traces
@@ -39,7 +41,11 @@ type rig struct {
 }
 
 func newRig(t *testing.T, change func(*Config)) *rig {
-	r := &rig{t: t, out: new(consumertest.TracesSink)}
+	return newRigWith(t, componenttest.NewNopHost(), change)
+}
+
+func newRigWith(t *testing.T, host component.Host, change func(*Config)) *rig {
+	r := &rig{t: t, host: host, out: new(consumertest.TracesSink)}
 	r.build(change, r.out)
 	r.start()
 	return r
@@ -48,6 +54,9 @@ func newRig(t *testing.T, change func(*Config)) *rig {
 func (r *rig) build(change func(*Config), next consumer.Traces) {
 	t := r.t
 	r.logsOut = new(consumertest.LogsSink)
+	if r.host == nil {
+		r.host = componenttest.NewNopHost()
+	}
 	f := NewFactory()
 	r.cfg = f.CreateDefaultConfig().(*Config)
 	if change != nil {
@@ -69,10 +78,9 @@ func (r *rig) build(change func(*Config), next consumer.Traces) {
 }
 
 func (r *rig) start() {
-	host := componenttest.NewNopHost()
-	require.NoError(r.t, r.traces.Start(r.t.Context(), host))
-	require.NoError(r.t, r.logs.Start(r.t.Context(), host))
-	require.NoError(r.t, r.profiles.Start(r.t.Context(), host))
+	for _, c := range []component.Component{r.traces, r.logs, r.profiles} {
+		require.NoError(r.t, c.Start(r.t.Context(), r.host))
+	}
 }
 
 func (r *rig) stop() {

@@ -110,21 +110,24 @@ func (ev *evidence) link(span ptrace.Span, owner archive.OwnerKind, id uint64, k
 	ev.put(span.Attributes(), ev.stream.Link(ev.conv.Runtime(), owner, id, kind, o), t)
 }
 
-// linkExtra writes verdicts on the completion and fault origins of a span, which are span events.
+// linkExtra writes verdicts on the completion and fault origins of a span. Those that are span events are the last rows of
+// extra, in the order of the events; those before them are span links, which viewers show without attributes.
 func (ev *evidence) linkExtra(span ptrace.Span, extra []archive.ExtraOrigin, t *tally) {
-	for i := range extra {
+	events := span.Events()
+	at := events.Len()
+	for i := len(extra) - 1; i >= 0; i-- {
 		x := &extra[i]
-		if !x.Origin.Present() {
-			continue
+		name := semconv.EventCompletion
+		if x.Kind == archive.OriginFault {
+			name = semconv.EventFault
 		}
-		verdict := ev.stream.Link(x.Runtime, x.OwnerKind, x.Owner, x.Kind, &x.Origin)
-		for _, e := range span.Events().All() {
-			_, again := e.Attributes().Get(semconv.OriginStatusKey)
-			if !again && (e.Name() == semconv.EventCompletion && x.Kind == archive.OriginCompletion ||
-				e.Name() == semconv.EventFault && x.Kind == archive.OriginFault) {
-				ev.put(e.Attributes(), verdict, t)
-				break
-			}
+		for at--; at >= 0 && events.At(at).Name() != name; at-- {
+		}
+		if at < 0 {
+			return
+		}
+		if x.Origin.Present() {
+			ev.put(events.At(at).Attributes(), ev.stream.Link(x.Runtime, x.OwnerKind, x.Owner, x.Kind, &x.Origin), t)
 		}
 	}
 }
