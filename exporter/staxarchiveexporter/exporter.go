@@ -29,6 +29,7 @@ import (
 	"github.com/stax-otel/stax/exporter/staxarchiveexporter/internal/metadata"
 	"github.com/stax-otel/stax/internal/origin"
 	"github.com/stax-otel/stax/internal/otlprows"
+	"github.com/stax-otel/stax/internal/profiles"
 	"github.com/stax-otel/stax/internal/recording"
 	"github.com/stax-otel/stax/sdk/semconv"
 )
@@ -256,9 +257,10 @@ func (e *archiveExporter) consumeMetrics(ctx context.Context, md pmetric.Metrics
 
 func (e *archiveExporter) consumeProfiles(ctx context.Context, pd pprofile.Profiles) error {
 	all := pd.ResourceProfiles()
+	dec := profiles.NewDecoder(pd)
 	return e.export(ctx, all.Len(),
 		func(i int) pcommon.Resource { return all.At(i).Resource() },
-		func(s *state, q *request, i int) { s.profiles(q, pd, i) },
+		func(s *state, q *request, i int) { s.profiles(q, dec, pd, i) },
 		func(i int) (string, int) {
 			n := 0
 			for _, sp := range all.At(i).ScopeProfiles().All() {
@@ -328,7 +330,7 @@ func (e *archiveExporter) append(ctx context.Context, st *store, convert func(*r
 
 	err := e.check(st)
 	if err == nil && rows > 0 {
-		err = st.w.Append(&q.batch)
+		err = e.write(st, q)
 	}
 	if err != nil {
 		st.rec.ReturnDrops(drops)
@@ -358,6 +360,40 @@ func (e *archiveExporter) append(ctx context.Context, st *store, convert func(*r
 		st.rec.ObserveFinal(id)
 	}
 	e.telemetry.StaxArchiveRows.Add(ctx, int64(rows))
+	return nil
+}
+
+// write appends the rows of a request. One append stores all or nothing. A request of more rows than one append takes, which
+// only execution traces come to, is cut: what fails after a part is stored that must not be stored twice is given up and
+// counted, since trying again would double that part.
+func (e *archiveExporter) write(st *store, q *request) error {
+	if len(q.batch.Samples)+len(q.batch.OffCPU)+len(q.batch.OriginEvents) == 0 {
+		return st.w.Append(&q.batch)
+	}
+	begun := false
+	all := parts(&q.batch)
+	for i, part := range all {
+		err := st.w.Append(part)
+		if err == nil {
+			begun = begun || doubles(part)
+			continue
+		}
+		if !begun {
+			return err
+		}
+		lost := 0
+		for _, p := range all[i:] {
+			lost += p.Len()
+		}
+		e.log.Error("the rest of a request is given up", zap.Int("rows", lost), zap.Error(err))
+		var runtime archive.RuntimeID
+		if len(q.batch.ProfileSources) > 0 {
+			runtime = q.batch.ProfileSources[0].Runtime
+		}
+		st.rec.ReturnDrops(q.batch.Drops) // they are in the last part
+		q.drop(runtime, archive.Seq{}, signalProfile, reasonPartlyStored, lost-len(q.batch.Drops))
+		return nil
+	}
 	return nil
 }
 

@@ -251,6 +251,8 @@ type fakeWriter struct {
 	finished bool
 	closed   bool
 	blocked  chan struct{} // if not nil, Append waits for it
+	failAt   int           // if not 0, err is of this append, counted from 1, and of later ones
+	appends  int
 }
 
 func (w *fakeWriter) Append(b *archive.Batch) error {
@@ -259,13 +261,17 @@ func (w *fakeWriter) Append(b *archive.Batch) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.err != nil {
+	w.appends++
+	if w.err != nil && w.appends >= w.failAt {
 		return w.err
 	}
 	w.batches = append(w.batches, archive.Batch{
 		Runtimes: append([]archive.Runtime(nil), b.Runtimes...), Lanes: append([]archive.Lane(nil), b.Lanes...),
 		Dispatches: append([]archive.Dispatch(nil), b.Dispatches...), Drops: append([]archive.Drop(nil), b.Drops...),
-		StackFrames: append([]archive.StackFrame(nil), b.StackFrames...),
+		StackFrames: append([]archive.StackFrame(nil), b.StackFrames...), Threads: append([]archive.Thread(nil), b.Threads...),
+		Samples: append([]archive.Sample(nil), b.Samples...), OffCPU: append([]archive.OffCPU(nil), b.OffCPU...),
+		OriginEvents: append([]archive.OriginEvent(nil), b.OriginEvents...), Passthrough: append([]archive.Passthrough(nil), b.Passthrough...),
+		ProfileSources: append([]archive.ProfileSource(nil), b.ProfileSources...),
 	})
 	return nil
 }
