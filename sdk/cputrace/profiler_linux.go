@@ -16,6 +16,9 @@ import (
 //go:linkname readProfile runtime/pprof.readProfile
 func readProfile() (data []uint64, tags []unsafe.Pointer, eof bool)
 
+// rate is the sampling rate that a wish for hz gets.
+func rate(hz int) int { return hz }
+
 // startSampler runs the CPU profiler at hz samples per second and thread.
 //
 // runtime/pprof knows one rate only, the rate can be set only while no profile runs, and a rate set behind pprof's back
@@ -64,7 +67,7 @@ func startSampler(hz int) (*sampler, error) {
 		}
 		return nil, errProfilerTaken
 	}
-	return &sampler{hz: hz, gone: gone, stop: func() {
+	return &sampler{hz: rate(hz), gone: gone, stop: func() {
 		select {
 		case <-gone: // the program stopped it, and may run a profile of its own now
 			return

@@ -22,7 +22,6 @@ type generation struct {
 	bytes      int64  // as traced
 	processCPU int64  // ns of the whole process; 0: unknown
 	reason     string // why it was dropped
-	note       string // what the reader should know about it although it was not dropped
 }
 
 // costNanos is about the processor time that the tracer spent on it: 200 ns per event of 5.6 bytes.

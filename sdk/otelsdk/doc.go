@@ -4,7 +4,7 @@
 // recording wants them.
 //
 // [NewRuntime] sends what lanes report through any TracerProvider instead of the stax exporter, so that a program needs
-// no second pipeline: compatibility, not speed (about 2 µs per dispatch in a goroutine of its own, instead of 0.3).
+// no second pipeline: compatibility, not speed (about 3 µs per dispatch in a goroutine of its own, instead of 0.3).
 //
 // # What the TracerProvider route cannot do
 //

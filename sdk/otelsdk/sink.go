@@ -88,7 +88,8 @@ func (s *sink) Drained(all bool) {
 	now := s.now()
 	for _, waits := range []bool{false, true} {
 		s.held = slices.DeleteFunc(s.held, func(h *heldSpan) bool {
-			if (h.span.Lane == nil) != waits || !(s.ready(&h.span) || all || now.After(h.until)) {
+			due := all || now.After(h.until) || s.ready(&h.span)
+			if (h.span.Lane == nil) != waits || !due {
 				return false
 			}
 			s.emit(&h.span)
