@@ -95,7 +95,7 @@ func (s *timer) info() Info {
 		switch first := c.first.Load(); {
 		case s.declared > 0:
 			i.IntervalNanos, i.IntervalDeclared = int64(s.declared), true
-		case i.CallCount > 1 && first > 0:
+		case i.CallCount > 1 && first != none:
 			i.IntervalNanos = (c.last.Load() - first) / int64(i.CallCount-1)
 		}
 	}

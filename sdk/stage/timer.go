@@ -36,10 +36,13 @@ type timer struct {
 type counts struct {
 	calls, errors, aborted atomic.Uint64
 	total, min, max        atomic.Int64
-	first, last            atomic.Int64 // ends of a source's calls; first is 0 before the first one
+	first, last            atomic.Int64 // ends of a source's calls; first is none before the first one
 	maxInFlight            atomic.Int64
 	_                      [56]byte
 }
+
+// none is no instant. Others may be negative: clocks have any origin.
+const none = math.MinInt64
 
 func newTimer(g *Registry, k Kind) *timer {
 	s := &timer{g: g, kind: k}
@@ -51,6 +54,7 @@ func (s *timer) reset() {
 	c := &counts{}
 	c.min.Store(math.MaxInt64)
 	c.max.Store(math.MinInt64)
+	c.first.Store(none)
 	c.maxInFlight.Store(s.inFlight.Load())
 	s.counts.Store(c)
 }
@@ -104,8 +108,8 @@ func (c *call) end() {
 		raise(&n.max, d)
 	}
 	if s.kind == KindSource {
-		if n.first.Load() == 0 {
-			n.first.CompareAndSwap(0, max(now, 1))
+		if n.first.Load() == none {
+			n.first.CompareAndSwap(none, now)
 		}
 		n.last.Store(now)
 	}
