@@ -747,21 +747,6 @@ func TestCapture(t *testing.T) {
 	}
 }
 
-func TestHotPathAllocations(t *testing.T) {
-	_, s := open(t, metaltest.M3())
-	m := newMetal4(t, s)
-	m.cb.Begin(m.alloc)
-	enc := must(m.cb.ComputeEncoder(""))(t)
-	i := uint64(0)
-	base := testing.AllocsPerRun(50, func() { m.heap.Count() }) // the fake's own
-	n := testing.AllocsPerRun(50, func() { i++; enc.WriteTimestamp(mtl.Precise, m.heap, i%64) })
-	if n > base+8 {
-		t.Errorf("%g allocations for a timestamp, %g for a read of a count: the hot shape is not hot", n, base)
-	}
-	enc.End()
-	m.cb.End()
-}
-
 // TestNothingWhereAnObjectIsExpected makes each creating message return nil and each class absent in turn.
 func TestNothingWhereAnObjectIsExpected(t *testing.T) {
 	w, s := open(t, metaltest.M3())

@@ -4,8 +4,11 @@ package objc
 
 import (
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/ebitengine/purego"
 )
 
 type size struct{ a, b, c uint64 }
@@ -124,5 +127,60 @@ func TestNilsAndTypes(t *testing.T) {
 	}
 	if e := (&Error{"D", 3, "text"}); e.Error() != "text (D 3)" {
 		t.Errorf("%v", e)
+	}
+}
+
+// TestHotShapesAllocateLittle sends to a C function that does nothing much, so that only the bridge is measured.
+func TestHotShapesAllocateLittle(t *testing.T) {
+	libc := "libc.so.6"
+	if runtime.GOOS == "darwin" {
+		libc = "/usr/lib/libSystem.B.dylib"
+	}
+	h, err := purego.Dlopen(libc, purego.RTLD_NOW)
+	if err != nil {
+		t.Skip(err)
+	}
+	addr, err := purego.Dlsym(h, "getppid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt := &Runtime{sym: symbols{msgSend: addr}}
+	rt.sels.Store("a:b:c:", SEL(1))
+	rt.sels.Store("a", SEL(1))
+	var hot struct {
+		Stamp func(ID, int64, ID, uint64) `objc:"-X a:b:c:"`
+		Cold  func(ID) int64              `objc:"-X a"`
+	}
+	if err := rt.Bind(&hot); err != nil {
+		t.Fatal(err)
+	}
+	stamp := testing.AllocsPerRun(1000, func() { hot.Stamp(1, 1, 2, 3) })
+	cold := testing.AllocsPerRun(1000, func() { hot.Cold(1) })
+	if stamp > 3 || cold <= stamp {
+		t.Errorf("%g allocations for a timestamp, %g through reflection", stamp, cold)
+	}
+	t.Logf("%g allocations for a timestamp, %g through reflection", stamp, cold)
+}
+
+func BenchmarkSend(b *testing.B) {
+	h, err := purego.Dlopen("libc.so.6", purego.RTLD_NOW)
+	if err != nil {
+		b.Skip(err)
+	}
+	addr, err := purego.Dlsym(h, "getppid")
+	if err != nil {
+		b.Fatal(err)
+	}
+	rt := &Runtime{sym: symbols{msgSend: addr}}
+	rt.sels.Store("a:b:c:", SEL(1))
+	var hot struct {
+		Stamp func(ID, int64, ID, uint64) `objc:"-X a:b:c:"`
+	}
+	if err := rt.Bind(&hot); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		hot.Stamp(1, 1, 2, 3)
 	}
 }
