@@ -32,6 +32,13 @@ func (a *app) summaryTo(ctx context.Context, w io.Writer, path string) error {
 	if len(answer.Rows) > 0 && answer.Rows[0].Dispatches > 0 {
 		fmt.Fprintf(w, "%sstax target top %s\n", pad("Next", 13), name)
 		fmt.Fprintf(w, "%sstax target origins %s\n", pad("", 13), name)
+		if answer.Rows[0].Samples > 0 {
+			fmt.Fprintf(w, "%sstax top %s\n", pad("", 13), name)
+		}
+		fmt.Fprintf(w, "%sstax diagnose %s\n", pad("", 13), name)
+	} else if len(answer.Rows) > 0 && answer.Rows[0].Samples > 0 {
+		fmt.Fprintf(w, "%sstax top %s\n", pad("Next", 13), name)
+		fmt.Fprintf(w, "%sstax threads %s\n", pad("", 13), name)
 		fmt.Fprintf(w, "%sstax diagnose %s\n", pad("", 13), name)
 	} else {
 		fmt.Fprintf(w, "%sstax diagnose %s\n", pad("Next", 13), name)

@@ -226,7 +226,7 @@ func renderOrigin(k *asked, o *query.OriginDetail, at func(int64) string) {
 	if o.DistanceNanos >= 0 {
 		verdict += ", sample " + formatDuration(o.DistanceNanos) + " away"
 	}
-	k.printf("%s\n", clean(fmt.Sprintf("%s thread %s%s at %s (%s)", title, formatTID(o.ThreadID), name, at(o.TimeNanos), verdict)))
+	k.note("%s thread %s%s at %s (%s)", title, formatTID(o.ThreadID), name, at(o.TimeNanos), verdict)
 	if o.Candidate != "" {
 		k.printf("  %s\n", clean("perhaps in "+shortFunction(o.Candidate)+": goroutines share threads, so this is a candidate and no cause"))
 	}

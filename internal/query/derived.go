@@ -17,29 +17,35 @@ type waitKey struct {
 	id      archive.WaitID
 }
 
-// evidence is what classes and links follow from, in memory: waits, what they await, stacks. Never the dispatches.
-type evidence struct {
-	ix     *origin.Index
+// waitTable is the declared waits, in memory.
+type waitTable struct {
 	waits  map[waitKey]*archive.Wait
 	order  []waitKey // in write order
 	awaits map[waitKey]int64
 }
 
-// evidence is loaded once per view.
-func (v *view) evidence(ctx context.Context) (*evidence, error) {
-	if v.ev != nil {
-		return v.ev, nil
+// evidence is what classes and links follow from, in memory: waits, what they await, stacks, what samples say. Never the
+// dispatches. Loading it costs as much as a pass over all CPU samples: what stored verdicts answer needs no evidence.
+type evidence struct {
+	*waitTable
+	ix *origin.Index
+}
+
+// waitTable is loaded once per view.
+func (v *view) waitTable(ctx context.Context) (*waitTable, error) {
+	if v.declared != nil {
+		return v.declared, nil
 	}
-	ev := &evidence{waits: map[waitKey]*archive.Wait{}, awaits: map[waitKey]int64{}}
+	t := &waitTable{waits: map[waitKey]*archive.Wait{}, awaits: map[waitKey]int64{}}
 	for rows, err := range archive.Scan[archive.Wait](ctx, v.r) {
 		if err != nil {
 			return nil, err
 		}
 		for _, w := range rows {
 			key := waitKey{w.Runtime, w.ID}
-			if ev.waits[key] == nil { // a repeated batch repeats its waits
-				ev.order = append(ev.order, key)
-				ev.waits[key] = &w
+			if t.waits[key] == nil { // a repeated batch repeats its waits
+				t.order = append(t.order, key)
+				t.waits[key] = &w
 			}
 		}
 	}
@@ -48,15 +54,28 @@ func (v *view) evidence(ctx context.Context) (*evidence, error) {
 			return nil, err
 		}
 		for i := range rows {
-			ev.awaits[waitKey{rows[i].Runtime, rows[i].Wait}]++
+			t.awaits[waitKey{rows[i].Runtime, rows[i].Wait}]++
 		}
 	}
-	var err error
-	if ev.ix, err = origin.Load(ctx, v.r, origin.Config{}); err != nil {
+	v.declared = t
+	return t, nil
+}
+
+// evidence is loaded once per view.
+func (v *view) evidence(ctx context.Context) (*evidence, error) {
+	if v.ev != nil {
+		return v.ev, nil
+	}
+	t, err := v.waitTable(ctx)
+	if err != nil {
 		return nil, err
 	}
-	v.ev = ev
-	return ev, nil
+	ix, err := origin.Load(ctx, v.r, origin.Config{})
+	if err != nil {
+		return nil, err
+	}
+	v.ev = &evidence{t, ix}
+	return v.ev, nil
 }
 
 func (e *evidence) certificate(d *archive.Dispatch) archive.Certificate {

@@ -63,7 +63,7 @@ func Diagnose(ctx context.Context, r *archive.Reader) (Answer[Finding], error) {
 	if err != nil {
 		return a, err
 	}
-	ev, err := v.evidence(ctx)
+	declared, err := v.waitTable(ctx)
 	if err != nil {
 		return a, err
 	}
@@ -84,7 +84,7 @@ func Diagnose(ctx context.Context, r *archive.Reader) (Answer[Finding], error) {
 		return a, err
 	}
 	diagnoseOrigins(&f, seen)
-	diagnoseWaits(&f, seen, ev)
+	diagnoseWaits(&f, seen, declared)
 	if err := v.diagnoseCounters(ctx, &f); err != nil {
 		return a, err
 	}
@@ -370,23 +370,23 @@ func diagnoseOrigins(f *findings, s *survey) {
 	}
 }
 
-func diagnoseWaits(f *findings, s *survey, ev *evidence) {
+func diagnoseWaits(f *findings, s *survey, declared *waitTable) {
 	if s.work.count == 0 {
 		return
 	}
-	n := numbers{"waits": int64(len(ev.order))}
+	n := numbers{"waits": int64(len(declared.order))}
 	for class, k := range s.classes {
 		n[class] = k
 	}
 	proven := s.classes[origin.ClassSynchronous]
 	switch {
-	case len(ev.order) == 0:
+	case len(declared.order) == 0:
 		f.add(SeverityWarn, topicWaits, "no_wait", n, "Declare waits with sdk.BeginWait, Await and End",
 			"The target declares no waits: all target work counts as parallel, none is proven to block a CPU thread.")
 	case proven == 0:
 		f.add(SeverityInfo, topicWaits, "only_parallel", n, "stax target waits says what each wait waited for",
 			"%s, but no dispatch is proven synchronous: all target work ran in parallel as far as is known.",
-			count(int64(len(ev.order)), "wait is declared", "waits are declared"))
+			count(int64(len(declared.order)), "wait is declared", "waits are declared"))
 	default:
 		f.add(SeverityOK, topicWaits, "proven", n, "", "%s proven synchronous by declared waits, %s asynchronous, %s unproven.",
 			count(proven, "dispatch is", "dispatches are"), comma(s.classes[origin.ClassAsynchronous]), comma(s.classes[origin.ClassUnproven]))

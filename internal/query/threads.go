@@ -80,7 +80,7 @@ func Threads(ctx context.Context, r *archive.Reader, p ThreadsParams) (ThreadsAn
 	if err != nil {
 		return a, err
 	}
-	ev, err := v.evidence(ctx)
+	declared, err := v.waitTable(ctx)
 	if err != nil {
 		return a, err
 	}
@@ -100,7 +100,7 @@ func Threads(ctx context.Context, r *archive.Reader, p ThreadsParams) (ThreadsAn
 			addTo(t.lanes, ln, d)
 		}
 		if c.OwnedNanos > 0 {
-			if w := ev.waits[waitKey{d.Runtime, c.Wait}]; w != nil && isCPUThread(w.Origin.ThreadID) {
+			if w := declared.waits[waitKey{d.Runtime, c.Wait}]; w != nil && isCPUThread(w.Origin.ThreadID) {
 				t := cpu.at(d.Runtime, w.Origin.ThreadID)
 				t.OwnedNanos = addSaturated(t.OwnedNanos, c.OwnedNanos)
 			}
@@ -109,7 +109,7 @@ func Threads(ctx context.Context, r *archive.Reader, p ThreadsParams) (ThreadsAn
 	if err != nil {
 		return a, err
 	}
-	for _, w := range ev.waits {
+	for _, w := range declared.waits {
 		if !isCPUThread(w.Origin.ThreadID) {
 			continue
 		}

@@ -23,6 +23,7 @@ type view struct {
 	stacks   map[stackKey][]archive.StackFrame
 	shared   map[pidStack]stackKey // stacks by process, where several runtimes report for one
 	threads  *threadNames
+	declared *waitTable
 	ev       *evidence
 }
 
