@@ -221,8 +221,9 @@ const (
 // judge says whether a sample was taken within the frames of a wait: begun is the wait's stack, nil if it is not known, and
 // frames the functions of which one must be found.
 //
-// It says outside only of complete stacks, and only of a source that sees inlined functions: elsewhere a function that is
-// missing may have been cut off or inlined into another.
+// It says outside only of stacks that reach down to the same entry function as the wait's, and only of a source that sees
+// inlined functions: elsewhere a function that is missing may have been cut off or inlined into another, and some stacks of
+// Go's profiler only say that the runtime was busy.
 func (ix *Index) judge(rt *runtimeIndex, begun *stack, frames []frame, column uint32) place {
 	id := ix.evidence.names.stack(column)
 	if begun == nil || id == 0 {
@@ -234,7 +235,7 @@ func (ix *Index) judge(rt *runtimeIndex, begun *stack, frames []frame, column ui
 		return placeUnknown
 	case len(frames) == 0 || ix.frames.holds(s, frames):
 		return placeInside
-	case column&inlinesBit == 0 || !s.complete():
+	case column&inlinesBit == 0 || !ix.frames.sameEntry(s, begun):
 		return placeUnknown
 	}
 	return placeOutside

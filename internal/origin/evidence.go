@@ -298,8 +298,9 @@ type reading struct{ raw, unix, err int64 }
 
 // ClockStep is a step of a clock against Unix time. It happened between two readings of it.
 type ClockStep struct {
-	FromNanos, ToNanos int64 // Unix instants of the readings, the earlier first
-	ByNanos            int64 // by how much Unix time jumped
+	FromNanos int64 `json:"from_ns"` // Unix instants of the readings, the earlier first
+	ToNanos   int64 `json:"to_ns"`
+	ByNanos   int64 `json:"by_ns"` // by how much Unix time jumped
 }
 
 func (c *readings) add(r reading) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/stax-otel/stax/archive"
+	"github.com/stax-otel/stax/sdk/semconv"
 )
 
 // The oracle says the same as the package, from the words of the tables: it looks at every wait of
@@ -170,8 +171,12 @@ func (o oracle) class(d *archive.Dispatch) (string, archive.WaitID) {
 			endsAfter = atMost(e, w.row.EndNanos, err)
 			ends = min(not(atMost(e, w.row.BeginNanos, err)), not(endsAfter))
 		}
-		timedOut = max(timedOut, note(1, min(w.covers, ends), w.id))
-		synchronous = max(synchronous, note(0, min(w.covers, afterCause, beginsBefore, endsAfter), w.id))
+		sure := yes // a contradicted wait proves nothing
+		if o.corroboration(d.Runtime, w.id) == CorroborationContradicted {
+			sure = maybe
+		}
+		timedOut = max(timedOut, note(1, min(w.covers, ends, sure), w.id))
+		synchronous = max(synchronous, note(0, min(w.covers, afterCause, beginsBefore, endsAfter, sure), w.id))
 		late = min(late, max(not(w.covers), not(beginsBefore)))
 		covered = max(covered, w.covers)
 	}
@@ -272,7 +277,8 @@ func (o oracle) parts(w *archive.Wait) (p WaitParts) {
 
 // raw returns the rows that a certificate with the given deciding wait is about.
 func (o oracle) raw(d *archive.Dispatch, wait archive.WaitID) Raw {
-	raw := Raw{Dispatch: *d, DispatchStack: o.stack(d.Runtime, d.Origin.Stack)}
+	raw := Raw{Dispatch: *d}
+	raw.DispatchGoroutine, raw.DispatchStack = o.exact(d.Runtime, &d.Origin)
 	for _, l := range o.Lanes {
 		if l.Runtime == d.Runtime && l.ID == d.Lane {
 			raw.LaneErrorNanos = l.ClockErrorNanos
@@ -290,7 +296,8 @@ func (o oracle) raw(d *archive.Dispatch, wait archive.WaitID) Raw {
 	}
 	for i := range o.Waits {
 		if w := &o.Waits[i]; w.Runtime == d.Runtime && w.ID == wait {
-			raw.Wait, raw.WaitStack = w, o.stack(w.Runtime, w.Origin.Stack)
+			raw.Wait = w
+			raw.WaitGoroutine, raw.WaitStack = o.exact(w.Runtime, &w.Origin)
 		}
 	}
 	for _, a := range o.Awaits {
@@ -301,11 +308,179 @@ func (o oracle) raw(d *archive.Dispatch, wait archive.WaitID) Raw {
 	return raw
 }
 
-func (o oracle) stack(rt archive.RuntimeID, id archive.StackID) (frames []archive.StackFrame) {
-	for _, f := range o.StackFrames {
-		if f.Runtime == rt && f.Stack == id {
-			frames = append(frames, f)
+// kin returns the runtimes of the same process, the given one first.
+func (o oracle) kin(id archive.RuntimeID) []archive.RuntimeID {
+	kin, pid := []archive.RuntimeID{id}, o.runtime(id).PID
+	for _, rt := range o.Runtimes {
+		if pid > 0 && rt.PID == pid && rt.ID != id {
+			kin = append(kin, rt.ID)
 		}
 	}
+	return kin
+}
+
+func (o oracle) runtime(id archive.RuntimeID) archive.Runtime {
+	for _, rt := range o.Runtimes {
+		if rt.ID == id {
+			return rt
+		}
+	}
+	return archive.Runtime{}
+}
+
+// stack returns the frames of a stack, leaf first, from the runtime or another one of its process.
+func (o oracle) stack(rt archive.RuntimeID, id archive.StackID) (frames []archive.StackFrame) {
+	for _, rt := range o.kin(rt) {
+		for _, f := range o.StackFrames {
+			if f.Runtime == rt && f.Stack == id {
+				frames = append(frames, f)
+			}
+		}
+		if frames != nil {
+			break
+		}
+	}
+	slices.SortFunc(frames, func(a, b archive.StackFrame) int { return cmp.Compare(a.Depth, b.Depth) })
 	return frames
+}
+
+// exact returns what the execution trace says about an origin: its goroutine, and the exact stack, which the target may
+// have sent itself.
+func (o oracle) exact(rt archive.RuntimeID, origin *archive.Origin) (goroutine int64, frames []archive.StackFrame) {
+	var events []archive.OriginEvent
+	for _, e := range o.OriginEvents {
+		if e.Runtime == rt && e.ThreadID == origin.ThreadID && e.ThreadID > 0 && e.TimeNanos == origin.TimeNanos && isTime(e.TimeNanos) {
+			events = append(events, e)
+		}
+	}
+	frames = o.stack(rt, origin.Stack)
+	if len(events) > 0 {
+		event := slices.MinFunc(events, func(a, b archive.OriginEvent) int {
+			return cmp.Or(cmp.Compare(is(a.Stack == 0), is(b.Stack == 0)), cmp.Compare(a.GoroutineID, b.GoroutineID), cmp.Compare(a.Stack, b.Stack))
+		})
+		goroutine = event.GoroutineID
+		if frames == nil {
+			frames = o.stack(rt, event.Stack)
+		}
+	}
+	return goroutine, frames
+}
+
+// corroboration says what evidence says about a wait, one nanosecond and one sample at a time.
+func (o oracle) corroboration(rt archive.RuntimeID, id archive.WaitID) string {
+	i := slices.IndexFunc(o.Waits, func(w archive.Wait) bool { return w.Runtime == rt && w.ID == id })
+	if i < 0 || !areTimes(o.Waits[i].BeginNanos, o.Waits[i].EndNanos) {
+		return CorroborationClaimed
+	}
+	w, kin := &o.Waits[i], o.kin(rt)
+	about := func(rt archive.RuntimeID) bool { return slices.Contains(kin, rt) }
+
+	// Whose evidence is it?
+	isGo, edge, period, known := o.runtime(rt).SDKLanguage == "go", int64(2), int64(0), yes
+	heard := no
+	for _, x := range o.ProfileSources {
+		if about(x.Runtime) {
+			isGo, edge, period, heard = isGo || goSource(x.Source), max(edge, x.ClockErrorNanos), max(period, x.PeriodNanos), yes
+			known = min(known, is(x.ClockErrorNanos >= 0))
+		}
+	}
+	if heard == no || known == no {
+		edge = max(edge, 20)
+	}
+	for _, x := range o.Samples {
+		isGo = isGo || about(x.Runtime) && goSource(x.Source)
+	}
+	for _, x := range o.OffCPU {
+		isGo = isGo || about(x.Runtime) && goSource(x.Source)
+	}
+	goroutine, frames := o.exact(rt, &w.Origin)
+	if w.Origin.GoroutineID != 0 {
+		goroutine = w.Origin.GoroutineID
+	}
+	thread := w.Origin.ThreadID
+	if isGo && !w.Origin.ThreadLocked {
+		thread = 0
+	}
+	if goroutine == 0 && thread <= 0 || w.EndNanos-w.BeginNanos <= 2*edge {
+		return CorroborationClaimed
+	}
+
+	// Where is a stack, seen from the wait?
+	where := func(id archive.StackID, source string) truth { // inside
+		s := o.stack(rt, id)
+		program := func(s []archive.StackFrame) []archive.StackFrame { // without what starts the thread
+			for len(s) > 0 && startsThreads(s[len(s)-1].Function) {
+				s = s[:len(s)-1]
+			}
+			return s
+		}
+		own := program(frames)
+		switch {
+		case len(frames) == 0 || id == 0 || len(s) == 0:
+			return maybe
+		case len(own) < 4: // the wait's function is the entry of the thread
+			return yes
+		}
+		for _, f := range s {
+			for _, g := range own[:3] {
+				if f.Function == g.Function {
+					return yes
+				}
+			}
+		}
+		theirs := program(s)
+		if source != semconv.ProfileSourceGoExecTrace || len(theirs) == 0 || theirs[len(theirs)-1].Function != own[len(own)-1].Function {
+			return maybe
+		}
+		return no
+	}
+
+	asleep := int64(0)
+	for t := w.BeginNanos; t < w.EndNanos; t++ {
+		if slices.ContainsFunc(o.OffCPU, func(x archive.OffCPU) bool {
+			mine := x.GoroutineID != 0 && x.GoroutineID == goroutine || x.GoroutineID == 0 && x.ThreadID > 0 && x.ThreadID == thread
+			return mine && about(x.Runtime) && areTimes(x.BeginNanos, x.EndNanos) && x.BeginNanos <= t && t < x.EndNanos && where(x.Stack, x.Source) != no
+		}) {
+			asleep++
+		}
+	}
+	rest := w.EndNanos - w.BeginNanos - asleep
+	if asleep >= rest && rest <= max(10, period, (w.EndNanos-w.BeginNanos)/10) {
+		return CorroborationSlept
+	}
+
+	var count [3]int
+	first, last := int64(0), int64(0)
+	seen := map[archive.Sample]bool{}
+	for _, x := range o.Samples {
+		mine := x.GoroutineID != 0 && x.GoroutineID == goroutine
+		if thread > 0 && x.ThreadID == thread && (goroutine == 0 || x.GoroutineID == 0) {
+			mine = true
+		}
+		if !mine || !about(x.Runtime) || x.TimeNanos <= w.BeginNanos+edge || x.TimeNanos >= w.EndNanos-edge || seen[x] {
+			continue
+		}
+		seen[x] = true // what comes twice is one sample
+		at := where(x.Stack, x.Source)
+		count[at]++
+		if at != maybe {
+			if first == 0 {
+				first = x.TimeNanos
+			}
+			first, last = min(first, x.TimeNanos), max(last, x.TimeNanos)
+		}
+	}
+	enough := func(n int) bool {
+		if period == 0 {
+			return n > 0 && last-first >= rest/2
+		}
+		return n > 0 && int64(n)*period >= rest/4
+	}
+	switch {
+	case count[no] >= 2 && count[no] > count[yes]+count[maybe] && asleep < rest && enough(count[no]):
+		return CorroborationContradicted
+	case count[no]+count[maybe] == 0 && enough(count[yes]):
+		return CorroborationSpun
+	}
+	return CorroborationClaimed
 }

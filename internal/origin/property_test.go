@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/stax-otel/stax/archive"
+	"github.com/stax-otel/stax/sdk/semconv"
 )
 
 // source turns bytes into choices; when they run out, every choice is the first.
@@ -50,20 +51,27 @@ func randomScenario(b []byte) *scenario {
 	originOf := func() (o archive.Origin) {
 		if s.chance(85) {
 			o.TimeNanos, o.ThreadID, o.Stack = instant(), int64(s.below(3)), archive.StackID(s.below(4))
+			o.GoroutineID, o.ThreadLocked = pick(s, int64(0), 0, 1, 2), s.chance(20)
 		}
 		return o
 	}
 	queues, lanes := []archive.QueueID{"", "p", "q"}, []archive.LaneID{"a", "b", "c"}
 	for i := range uint64(1 + s.below(2)) {
 		rt := archive.RuntimeID([]string{"r", "s"}[i])
-		sc.Runtimes = append(sc.Runtimes, archive.Runtime{ID: rt, ClockErrorNanos: pick(s, int64(0), 1, 4, -1)})
+		sc.Runtimes = append(sc.Runtimes, archive.Runtime{
+			ID: rt, ClockErrorNanos: pick(s, int64(0), 1, 4, -1), PID: pick(s, int64(7), 7, 8, 0), SDKLanguage: pick(s, "", "go"),
+		})
 		for _, l := range lanes[:2] { // c is not registered
 			sc.Lanes = append(sc.Lanes, archive.Lane{Runtime: rt, ID: l, ClockErrorNanos: pick(s, int64(0), 0, 1, 5, -1)})
 		}
-		for id := range archive.StackID(3) {
-			for depth := range uint32(1 + s.below(3)) {
-				sc.StackFrames = append(sc.StackFrames, archive.StackFrame{Runtime: rt, Stack: 1 + id, Depth: depth, Function: pick(s, "f", "g", "runtime.goexit"), Line: int64(s.below(2))})
+		if s.chance(40) { // stacks that part deep, so that samples can contradict waits
+			for i, functions := range [][]string{{"wait", "help", "go", "run", "main"}, {"burn", "other", "run", "main"}, {"poll", "wait", "help", "go", "run", "main"}} {
+				for depth, f := range functions {
+					sc.StackFrames = append(sc.StackFrames, archive.StackFrame{Runtime: rt, Stack: archive.StackID(1 + i), Depth: uint32(depth), Function: f})
+				}
 			}
+		} else {
+			sc.randomStacks(s, rt)
 		}
 		buffers := s.below(4)
 		for id := range buffers {
@@ -101,11 +109,92 @@ func randomScenario(b []byte) *scenario {
 			}
 		}
 	}
+	sc.addEvidence(s, instant, interval)
 	return sc
 }
 
+// randomStacks defines three stacks.
+func (sc *scenario) randomStacks(s *source, rt archive.RuntimeID) {
+	for id := range archive.StackID(3) {
+		for depth := range uint32(pick(s, 1, 2, 5, 6, 7)) {
+			sc.StackFrames = append(sc.StackFrames, archive.StackFrame{
+				Runtime: rt, Stack: 1 + id, Depth: depth, Function: pick(s, "f", "g", "h", "i", "j", "k", "l", "m", "runtime.goexit"), Line: int64(s.below(2)),
+			})
+		}
+	}
+}
+
+// addEvidence adds samples, intervals off the CPU and exact events around the origins that there are.
+func (sc *scenario) addEvidence(s *source, instant func() int64, interval func() (int64, int64)) {
+	if s.chance(30) {
+		return
+	}
+	runtime := func() archive.RuntimeID { return pick[archive.RuntimeID](s, "r", "r", "s", "t") } // t has no row
+	name := func() string {
+		return pick(s, semconv.ProfileSourceGoExecTrace, semconv.ProfileSourceGoExecTrace, semconv.ProfileSourceGoExecTrace, "other")
+	}
+	if s.chance(80) {
+		sc.ProfileSources = append(sc.ProfileSources, archive.ProfileSource{Runtime: runtime(), Source: name(), PeriodNanos: pick(s, int64(0), 1, 4), ClockErrorNanos: pick(s, int64(0), 0, 0, 0, 1, -1)})
+	}
+	favourite := archive.StackID(s.below(4)) // stacks repeat, or nothing would ever agree
+	stack := func() archive.StackID {
+		if s.chance(70) {
+			return favourite
+		}
+		return archive.StackID(s.below(4))
+	}
+	for i := range sc.Waits { // evidence that is about waits
+		w := &sc.Waits[i]
+		if w.Runtime != "r" || w.Origin.GoroutineID == 0 && w.Origin.ThreadID == 0 || !areTimes(w.BeginNanos, w.EndNanos) || w.EndNanos-w.BeginNanos < 8 || s.chance(30) {
+			continue
+		}
+		length, source := w.EndNanos-w.BeginNanos, name()
+		if s.chance(40) {
+			from := w.BeginNanos + int64(s.below(8))
+			sc.OffCPU = append(sc.OffCPU, archive.OffCPU{
+				Runtime: w.Runtime, ThreadID: w.Origin.ThreadID, GoroutineID: w.Origin.GoroutineID, Source: source, Stack: stack(),
+				BeginNanos: from, WakeNanos: max(from, w.EndNanos-2), EndNanos: max(from, w.EndNanos-int64(s.below(4))),
+			})
+			continue
+		}
+		for range s.below(8) {
+			sc.Samples = append(sc.Samples, archive.Sample{
+				Runtime: w.Runtime, ThreadID: w.Origin.ThreadID, GoroutineID: w.Origin.GoroutineID, Source: source, Stack: stack(),
+				TimeNanos: w.BeginNanos + 1 + int64(s.below(int(length))),
+			})
+		}
+	}
+	for range s.below(pick(s, 3, 20, 120)) {
+		x := archive.Sample{Runtime: runtime(), ThreadID: int64(s.below(3)), GoroutineID: int64(s.below(3)), TimeNanos: instant(), Stack: stack(), Source: name()}
+		if s.chance(3) {
+			x.TimeNanos = 0
+		}
+		sc.Samples = append(sc.Samples, x)
+	}
+	for range s.below(pick(s, 3, 20)) {
+		x := archive.OffCPU{Runtime: runtime(), ThreadID: int64(s.below(3)), GoroutineID: int64(s.below(3)), Stack: stack(), Source: name()}
+		x.BeginNanos, x.EndNanos = interval()
+		x.WakeNanos = pick(s, 0, x.BeginNanos, x.EndNanos, instant())
+		sc.OffCPU = append(sc.OffCPU, x)
+	}
+	event := func(rt archive.RuntimeID, o *archive.Origin) {
+		if s.chance(40) {
+			sc.OriginEvents = append(sc.OriginEvents, archive.OriginEvent{Runtime: rt, ThreadID: o.ThreadID, TimeNanos: o.TimeNanos, GoroutineID: int64(s.below(3)), Stack: archive.StackID(s.below(4))})
+		}
+	}
+	for i := range sc.Dispatches {
+		event(sc.Dispatches[i].Runtime, &sc.Dispatches[i].Origin)
+	}
+	for i := range sc.Waits {
+		event(sc.Waits[i].Runtime, &sc.Waits[i].Origin)
+	}
+	for range s.below(3) {
+		sc.ClockSamples = append(sc.ClockSamples, archive.ClockSample{Runtime: runtime(), Clock: "monotonic", RawTicks: pick(s, int64(0), 1, 2e6), UnixNanos: instant()})
+	}
+}
+
 func randomBytes(r *rand.Rand) []byte {
-	b := make([]byte, 300+r.IntN(3000))
+	b := make([]byte, 300+r.IntN(8000))
 	for i := range b {
 		b[i] = byte(r.Uint32())
 	}
@@ -119,6 +208,11 @@ func checkScenario(sc *scenario) error {
 		d := &sc.Dispatches[i]
 		c := ix.Certificate(d)
 		class, wait := o.class(d)
+		if c.Wait != 0 {
+			if want := o.corroboration(d.Runtime, c.Wait); want != c.Corroboration {
+				return fmt.Errorf("dispatch %d: want %s\ngot  %s", d.ID, want, certificateText(c))
+			}
+		}
 		if c.Class != class || wait != 0 && c.Wait != wait {
 			return fmt.Errorf("dispatch %d %+v:\nwant %s wait=%d\ngot  %s", d.ID, *d, class, wait, certificateText(c))
 		}
@@ -181,6 +275,8 @@ func shuffled(sc *scenario, r *rand.Rand) *scenario {
 	x := *sc
 	x.Dispatches, x.CommandBuffers, x.Waits, x.Awaits, x.StackFrames, x.Lanes, x.Runtimes = shuffle(sc.Dispatches, r), shuffle(sc.CommandBuffers, r),
 		shuffle(sc.Waits, r), shuffle(sc.Awaits, r), shuffle(sc.StackFrames, r), shuffle(sc.Lanes, r), shuffle(sc.Runtimes, r)
+	x.Samples, x.OffCPU, x.OriginEvents = shuffle(sc.Samples, r), shuffle(sc.OffCPU, r), shuffle(sc.OriginEvents, r)
+	x.ProfileSources, x.ClockSamples = shuffle(sc.ProfileSources, r), shuffle(sc.ClockSamples, r)
 	return &x
 }
 
@@ -237,6 +333,7 @@ func TestProperties(t *testing.T) {
 		for i := range sc.Dispatches {
 			c := ix.Certificate(&sc.Dispatches[i])
 			seen[c.Class+c.Reason]++
+			seen[c.Corroboration]++
 		}
 	}
 	for _, want := range []string{
@@ -244,7 +341,90 @@ func TestProperties(t *testing.T) {
 		ClassUnproven + ReasonClockError, ClassUnproven + ReasonBadTimes, ClassUnproven + ReasonNoQueueSeq,
 		ClassUnproven + ReasonOriginAfterBegin, ClassUnproven + ReasonWaitMissing,
 	} {
-		require.Greater(t, seen[want], scenarios/1000, "%s hardly occurs: %v", want, seen)
+		require.Greater(t, seen[want], scenarios/2000, "%s hardly occurs: %v", want, seen)
+	}
+}
+
+// corroboratedScenario makes waits that await work, and evidence that is about them.
+func corroboratedScenario(b []byte) *scenario {
+	s, sc := &source{b}, &scenario{}
+	sc.Runtimes = []archive.Runtime{{ID: "r", PID: 7, SDKLanguage: pick(s, "go", "go", "")}, {ID: "s", PID: 7}}
+	for i, functions := range [][]string{
+		{"wait", "help", "go", "run", "main", "runtime.goexit"}, {"burn", "other", "run", "main", "runtime.goexit"},
+		{"poll", "wait", "help", "go", "run", "main", "runtime.goexit"},
+	} {
+		rt := pick[archive.RuntimeID](s, "r", "r", "s")
+		for depth, f := range functions {
+			sc.StackFrames = append(sc.StackFrames, archive.StackFrame{Runtime: rt, Stack: archive.StackID(1 + i), Depth: uint32(depth), Function: f})
+		}
+	}
+	sc.ProfileSources = []archive.ProfileSource{{Runtime: "r", Source: semconv.ProfileSourceGoExecTrace, PeriodNanos: pick(s, int64(4), 4, 0), ClockErrorNanos: pick(s, int64(0), 0, 3, -1)}}
+	for i := range 1 + s.below(5) {
+		begin := int64(100 + s.below(100))
+		end := begin + int64(s.below(100))
+		o := archive.Origin{TimeNanos: begin, ThreadID: int64(1 + s.below(2)), GoroutineID: int64(s.below(3)), Stack: pick(s, archive.StackID(1), 1, 2, 0), ThreadLocked: s.chance(20)}
+		w := archive.Wait{Runtime: "r", ID: archive.WaitID(i + 1), BeginNanos: begin, EndNanos: end, Origin: o}
+		goroutine := o.GoroutineID
+		if s.chance(50) {
+			goroutine = int64(1 + s.below(2))
+			sc.OriginEvents = append(sc.OriginEvents, archive.OriginEvent{Runtime: "r", ThreadID: o.ThreadID, TimeNanos: begin, GoroutineID: goroutine, Stack: pick(s, archive.StackID(1), 2, 0)})
+		}
+		sc.Waits = append(sc.Waits, w)
+		sc.Awaits = append(sc.Awaits, archive.Await{Runtime: "r", Wait: w.ID, Kind: archive.AwaitDispatch, Ref: uint64(1 + s.below(3))})
+		rt, source := pick[archive.RuntimeID](s, "r", "r", "s"), pick(s, semconv.ProfileSourceGoExecTrace, semconv.ProfileSourceGoExecTrace, "other")
+		mostly := pick(s, archive.StackID(2), 3, 0)
+		for range s.below(pick(s, 1, 12, 30)) {
+			sc.Samples = append(sc.Samples, archive.Sample{
+				Runtime: rt, ThreadID: o.ThreadID, GoroutineID: goroutine, Source: source,
+				Stack: pick(s, mostly, mostly, mostly, mostly, archive.StackID(s.below(4))), TimeNanos: begin + int64(s.below(int(end-begin)+2)),
+			})
+		}
+		if s.chance(40) {
+			sc.OffCPU = append(sc.OffCPU, archive.OffCPU{
+				Runtime: rt, ThreadID: o.ThreadID, GoroutineID: goroutine, Source: source, Stack: pick(s, archive.StackID(1), 2, 3, 0),
+				BeginNanos: begin + int64(s.below(20)), WakeNanos: end - int64(s.below(20)), EndNanos: end - int64(s.below(12)),
+			})
+		}
+	}
+	for i := range 3 {
+		start := int64(90 + s.below(60))
+		sc.Dispatches = append(sc.Dispatches, archive.Dispatch{
+			Runtime: "r", Lane: "a", ID: archive.DispatchID(i + 1), StartNanos: start, EndNanos: start + int64(s.below(60)),
+			Origin: archive.Origin{TimeNanos: int64(90 + s.below(30)), ThreadID: 1, Stack: pick(s, archive.StackID(1), 2, 0), GoroutineID: int64(s.below(2))},
+		})
+	}
+	return sc
+}
+
+// TestCorroboration is TestProperties with scenarios that are about what evidence says of waits.
+func TestCorroboration(t *testing.T) {
+	scenarios := uint64(3_000)
+	if testing.Short() {
+		scenarios = 1_000
+	}
+	seen := map[string]uint64{}
+	for seed := range scenarios {
+		r := rand.New(rand.NewPCG(seed, 7))
+		sc := corroboratedScenario(randomBytes(r))
+		require.NoError(t, checkScenario(sc), "seed %d", seed)
+		require.NoError(t, checkStream(sc, r), "seed %d", seed)
+		ix := sc.index()
+		for i := range sc.Dispatches {
+			d := &sc.Dispatches[i]
+			c := ix.Certificate(d)
+			seen[c.Corroboration]++
+			seen[c.Class+c.Reason]++
+			if x := ix.ExplainCertificate(d); x.Certificate != c || x.Corroboration != nil && x.Corroboration.Verdict != c.Corroboration {
+				t.Fatalf("seed %d: explained otherwise: %s", seed, certificateText(x.Certificate))
+			}
+			l := ix.Link(d.Runtime, archive.OwnerDispatch, uint64(d.ID), archive.OriginDispatch, &d.Origin)
+			require.Equal(t, l, ix.ExplainLink(d.Runtime, archive.OwnerDispatch, uint64(d.ID), archive.OriginDispatch, &d.Origin).Link)
+		}
+	}
+	for _, want := range []string{
+		CorroborationClaimed, CorroborationSlept, CorroborationSpun, CorroborationContradicted, ClassSynchronous, ClassUnproven + ReasonContradicted,
+	} {
+		require.Greater(t, seen[want], scenarios/200, "%s hardly occurs: %v", want, seen)
 	}
 }
 
@@ -255,10 +435,16 @@ func FuzzScenario(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		sc := randomScenario(b)
+		if len(b) > 0 && b[0]%2 == 1 {
+			sc = corroboratedScenario(b[1:])
+		}
 		if err := checkScenario(sc); err != nil {
 			t.Fatal(err)
 		}
 		if err := checkOrder(sc, rand.New(rand.NewPCG(1, 1))); err != nil {
+			t.Fatal(err)
+		}
+		if err := checkStream(sc, rand.New(rand.NewPCG(1, 1))); err != nil {
 			t.Fatal(err)
 		}
 	})

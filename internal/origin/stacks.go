@@ -104,6 +104,11 @@ func (s *stack) settle(t *frameTable) {
 // complete reports whether nothing of the stack was cut off.
 func (s *stack) complete() bool { return s.anchored || len(s.rows) < wholeFrames }
 
+// sameEntry reports whether two stacks are known to have the same entry function.
+func (t *frameTable) sameEntry(a, whole *stack) bool {
+	return whole.complete() && a.len() > 0 && whole.len() > 0 && t.at(a, 0).function == t.at(whole, 0).function
+}
+
 // len returns the number of frames without those that start the thread.
 func (s *stack) len() int { return len(s.rows) - s.start }
 
