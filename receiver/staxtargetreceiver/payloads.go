@@ -3,9 +3,11 @@ package staxtargetreceiver
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -45,6 +47,8 @@ const (
 	maxParsers = 2
 	// maxTraceSessions bounds the runtimes whose traces are followed at a time; the one that was silent longest is forgotten.
 	maxTraceSessions = 256
+	// maxRememberedProfiles is how many CPU profiles of a runtime are told from their copies, which come within seconds.
+	maxRememberedProfiles = 16
 	// clockName is the clock that generations are stamped with, in clock samples.
 	clockName = semconv.PayloadGoExecTrace
 	// codeClockStep is the code of a diagnostic.
@@ -56,6 +60,15 @@ type traceSession struct {
 	mu   sync.Mutex
 	s    *gotrace.Session
 	used time.Time
+
+	profiles [maxRememberedProfiles][sha256.Size]byte // delivered CPU profiles: a copy would double their sums
+	newest   int
+}
+
+// deliveredProfile notes a CPU profile. mu is held.
+func (t *traceSession) deliveredProfile(sum [sha256.Size]byte) {
+	t.newest = (t.newest + 1) % maxRememberedProfiles
+	t.profiles[t.newest] = sum
 }
 
 type traceKey struct {
@@ -137,9 +150,11 @@ type payloads struct {
 	emptied bool      // the scope lost its last profile
 }
 
+// parsedGeneration is a payload that was parsed: a generation of a trace, or a CPU profile.
 type parsedGeneration struct {
 	session *traceSession
-	g       *gotrace.Generation
+	g       *gotrace.Generation // nil: a CPU profile
+	sum     [sha256.Size]byte   // of the CPU profile
 }
 
 // scope replaces the payloads of a scope. An error means that the request was given up by its sender.
@@ -221,7 +236,7 @@ func (p *payloads) generation(ctx context.Context, adm admission, rp pprofile.Re
 		p.r.set.Logger.Warn("a generation of an execution trace cannot be parsed", zap.String("runtime", string(adm.runtime)), zap.Error(err))
 		return lostPayload(facts, "a generation of the execution trace cannot be parsed: "+shorten(err.Error())), nil
 	}
-	p.parsed = append(p.parsed, parsedGeneration{s, g})
+	p.parsed = append(p.parsed, parsedGeneration{session: s, g: g})
 	for _, c := range [...]struct {
 		reason string
 		n      uint64
@@ -273,10 +288,20 @@ func (p *payloads) pprof(ctx context.Context, adm admission, sp pprofile.ScopePr
 		p.reject(adm, "profile", reasonPprofTooLarge, noSeq, 1, 1)
 		return lostPayload(facts, fmt.Sprintf("a CPU profile has %d bytes, more than %d", size, maxPayload)), nil
 	}
+	s := p.r.traces.of(traceKey{adm.rec, adm.runtime}, 0, p.r.now(), p.r.closing.Done())
+	payload := prof.OriginalPayload().AsRaw()
+	sum := sha256.Sum256(payload)
+	s.mu.Lock()
+	repeated := slices.Contains(s.profiles[:], sum)
+	s.mu.Unlock()
+	if repeated {
+		p.reject(adm, "profile", reasonRepeated, noSeq, 1, 0)
+		return &profiles.Data{}, nil
+	}
 	if err := p.acquire(ctx); err != nil {
 		return nil, err
 	}
-	d, period, err := profiles.FromPprof(prof.OriginalPayload().AsRaw(), facts.Source, maxUnpacked)
+	d, period, err := profiles.FromPprof(payload, facts.Source, maxUnpacked)
 	p.releaseParser()
 	switch {
 	case errors.Is(err, profiles.ErrNotCPU):
@@ -288,6 +313,7 @@ func (p *payloads) pprof(ctx context.Context, adm admission, sp pprofile.ScopePr
 		p.reject(adm, "profile", reasonBadPprof, noSeq, 1, 1)
 		return lostPayload(facts, "a CPU profile cannot be parsed: "+shorten(err.Error())), nil
 	}
+	p.parsed = append(p.parsed, parsedGeneration{session: s, sum: sum})
 	row := facts.ProfileSource
 	row.State = cmp.Or(row.State, semconv.ProfileStateRunning)
 	row.PeriodNanos = cmp.Or(row.PeriodNanos, period)
@@ -348,7 +374,11 @@ func (p *payloads) clock(adm admission, rp pprofile.ResourceProfiles, g *gotrace
 func (p *payloads) delivered(ctx context.Context) {
 	for _, x := range p.parsed {
 		x.session.mu.Lock()
-		x.session.s.Deliver(x.g)
+		if x.g != nil {
+			x.session.s.Deliver(x.g)
+		} else {
+			x.session.deliveredProfile(x.sum)
+		}
 		x.session.mu.Unlock()
 	}
 	n := p.logs.LogRecordCount()

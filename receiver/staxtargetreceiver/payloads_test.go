@@ -6,9 +6,11 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"runtime"
 	"runtime/pprof"
 	"runtime/trace"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -221,12 +223,29 @@ func zeros(n int) []byte {
 	return buf.Bytes()
 }
 
+// processTime is the processor time that this process has used.
+func processTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// burn uses processor time.
+func burn(d time.Duration) {
+	for begin := processTime(); processTime()-begin < d; {
+		for i := range 100_000 {
+			runtime.KeepAlive(i)
+		}
+	}
+}
+
 func TestPprofPayloads(t *testing.T) {
 	fx := newFixture(t)
 	var buf bytes.Buffer
 	require.NoError(t, pprof.StartCPUProfile(&buf))
-	for begin := time.Now(); time.Since(begin) < 100*time.Millisecond; { //nolint:revive // burns
-	}
+	burn(200 * time.Millisecond)
 	pprof.StopCPUProfile()
 	code, rejected, msg := fx.sendProfiles(payloadRequest(profiles.PayloadPprof, buf.Bytes()))
 	require.Equal(t, http.StatusOK, code)
@@ -235,6 +254,11 @@ func TestPprofPayloads(t *testing.T) {
 	require.NotEmpty(t, got.Samples)
 	require.Equal(t, semconv.ScopeCPUTrace, got.Samples[0].Source)
 	require.EqualValues(t, 1e7, got.Sources[0].PeriodNanos)
+
+	code, _, _ = fx.sendProfiles(payloadRequest(profiles.PayloadPprof, buf.Bytes()))
+	require.Equal(t, http.StatusOK, code)
+	require.Len(t, fx.profiles.AllProfiles(), 1, "not twice")
+	require.Equal(t, map[string]uint64{reasonRepeated: 1}, fx.dropReasons())
 
 	fx.profiles.Reset()
 	buf.Reset()

@@ -1,0 +1,6 @@
+package gotrace
+
+import "syscall"
+
+// gettid is what the kernel calls the calling thread.
+func gettid() int { return syscall.Gettid() }
