@@ -91,15 +91,17 @@ func (w *world) post(path string, in, out any) {
 	require.NoError(w.t, json.Unmarshal(b, out))
 }
 
-// record records both targets and returns the path of the archive.
+// record records the targets and returns the path of the archive.
 func (w *world) record() string {
 	w.t.Helper()
 	var rec struct{ ID, Token, Path string }
-	w.post("/api/v1/recordings", map[string]any{"name": "forward"}, &rec)
+	w.post("/api/v1/recordings", map[string]any{"name": "forward", "sample_hz": 250}, &rec)
 	env := []string{"STAX_ENDPOINT=" + w.targets, "STAX_RECORDING=" + rec.Token}
-	corpus := start(w.t, env, filepath.Join(bin, "corpus"), "-duration", "6s")
+	corpus := start(w.t, env, filepath.Join(bin, "corpus"), "-duration", "6s", "-cputrace")
+	sampled := start(w.t, env, filepath.Join(bin, "goroutines"), "-mode", "own", "-duration", "4s")
 	traced := start(w.t, env, filepath.Join(bin, "traced"))
 	traced.succeeds(60 * time.Second)
+	sampled.succeeds(60 * time.Second)
 	corpus.succeeds(60 * time.Second)
 	var stopped struct{ State string }
 	w.post("/api/v1/recordings/"+rec.ID+"/stop", struct{}{}, &stopped)
@@ -282,8 +284,8 @@ func hexOr(n uint64) string {
 // verdicts compares what the linker said within its hold time with what the archive says over the whole recording. They may
 // differ where evidence came later than the hold time; a proof of the linker must be one of the archive.
 func (a *recorded) verdicts(t *testing.T, inJaeger map[uint64]span) {
-	classes, origins, functions, exact := 0, 0, 0, 0
-	differ := map[string]int{}
+	classes, origins, functions, linked, corroborated := 0, 0, 0, 0, 0
+	differ, grades := map[string]int{}, map[string]int{}
 	for id, c := range a.classes {
 		s := inJaeger[id]
 		got := text(s.Attributes(), semconv.ContainmentClassKey)
@@ -291,6 +293,9 @@ func (a *recorded) verdicts(t *testing.T, inJaeger map[uint64]span) {
 			classes++
 		} else {
 			differ[got+" in Jaeger, "+c.Class+" in the archive"]++
+		}
+		if text(s.Attributes(), semconv.ContainmentCorroborationKey) == c.Corroboration {
+			corroborated++
 		}
 		if got == origin.ClassSynchronous {
 			require.Equal(t, c.Class, got, "dispatch %016x: a proof that the archive does not have", id)
@@ -305,18 +310,22 @@ func (a *recorded) verdicts(t *testing.T, inJaeger map[uint64]span) {
 		} else {
 			differ[fmt.Sprintf("%s %s in Jaeger, %s %s in the archive", text(attrs, semconv.OriginStatusKey), text(attrs, semconv.OriginGradeKey), l.Status, l.Grade)]++
 		}
-		if l.Grade == origin.GradeA {
-			exact++
+		grades[l.Status+" "+l.Grade]++
+		if l.Status == origin.StatusLinked {
+			linked++
 			if text(attrs, semconv.CodeFunctionNameKey) != "" {
 				functions++
 			}
 		}
 	}
-	t.Logf("classes: %d of %d equal; origins: %d of %d equal; %d of %d exact stacks with their function; differences: %v",
-		classes, len(a.classes), origins, len(a.links), functions, exact, differ)
+	t.Logf("classes: %d of %d equal, corroboration: %d; origins: %d of %d equal, %v; %d of %d linked ones with their function; differences: %v",
+		classes, len(a.classes), corroborated, origins, len(a.links), grades, functions, linked, differ)
+	assert.GreaterOrEqual(t, corroborated*100, len(a.classes)*99)
+	assert.Greater(t, grades["linked A"], 1000)
+	assert.Greater(t, grades["linked B"], 100, "samples reach the linker in time")
 	assert.GreaterOrEqual(t, classes*100, len(a.classes)*99)
 	assert.GreaterOrEqual(t, origins*100, len(a.links)*99)
-	assert.GreaterOrEqual(t, functions*100, exact*99)
+	assert.GreaterOrEqual(t, functions*100, linked*99)
 	assert.NotEmpty(t, a.links)
 }
 
@@ -448,7 +457,7 @@ func (w *world) metrics(t *testing.T, a *recorded, inJaeger map[uint64]span) {
 	assert.InDeltaMapValues(t, seconds, p.values("sum by (stax_lane_name) (stax_dispatch_duration_seconds_sum)", lane), 1e-6)
 	assert.InDeltaMapValues(t, seconds, p.values("sum by (stax_lane_name) (stax_dispatch_time_nanoseconds_total) / 1e9", lane), 1e-6)
 	assert.Len(t, p.values("histogram_quantile(0.95, sum by (stax_lane_name, le) (stax_dispatch_duration_seconds_bucket))", lane), len(counts))
-	assert.Equal(t, map[string]float64{"unknown_service:corpus": 5, "unknown_service:traced": 2, "traced": 1}, p.values("count by (job) (stax_dispatches_total)", "job"),
+	assert.Equal(t, map[string]float64{"unknown_service:corpus": 5, "unknown_service:traced": 2, "traced": 1, "unknown_service:goroutines": 1}, p.values("count by (job) (stax_dispatches_total)", "job"),
 		"one series per lane, whatever the process")
 
 	counters := map[string]float64{}

@@ -61,7 +61,7 @@ func build() error {
 		}
 		return nil
 	}
-	if err := run("build", "-o", bin+string(os.PathSeparator), "./testbed/targets/corpus", "./testbed/forward/traced"); err != nil {
+	if err := run("build", "-o", bin+string(os.PathSeparator), "./testbed/targets/corpus", "./testbed/targets/goroutines", "./testbed/forward/traced"); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Join(root(), "build"), 0o755); err != nil {
