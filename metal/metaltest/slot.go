@@ -205,6 +205,7 @@ func newSlot() *slot {
 			return 0
 		}),
 	}
+	s.symbols[objc.FakeWordsSend] = s.symbols["objc_msgSend_stret"]
 	return s
 }
 

@@ -36,9 +36,12 @@ type symbols struct {
 
 type words3 struct{ a, b, c uint64 }
 
-// FakeDoubleSend is a symbol that only fakes have: the entry for methods that return a double, which a Go callback
-// cannot return from the ordinary entry. Real runtimes have no such symbol and use objc_msgSend.
-const FakeDoubleSend = "stax_fake_objc_msgSend_double"
+// Symbols that only fakes have: entries for methods whose result a Go callback cannot return from the ordinary entry, a
+// double and, on arm64, a struct of three words. Real runtimes have no such symbols and use objc_msgSend.
+const (
+	FakeDoubleSend = "stax_fake_objc_msgSend_double"
+	FakeWordsSend  = "stax_fake_objc_msgSend_words"
+)
 
 // Open resolves what the bridge needs. A missing symbol is an error that names it.
 func Open(lookup Lookup) (*Runtime, error) {
@@ -79,6 +82,8 @@ func Open(lookup Lookup) (*Runtime, error) {
 		if stret, err = rt.Symbol("objc_msgSend_stret"); err != nil {
 			return nil, err
 		}
+	} else if addr, err := lookup(FakeWordsSend); err == nil && addr != 0 {
+		stret = addr
 	}
 	purego.RegisterFunc(&rt.words, stret)
 	double := s.msgSend
