@@ -179,6 +179,9 @@ func (e *Evidence) AddProfileSources(rows []archive.ProfileSource) {
 		if x.Source == semconv.ProfileSourceGoCPUProfile {
 			continue // its samples have no instants
 		}
+		if x.ClockErrorNanos < 0 && x.State != "" && x.State != semconv.ProfileStateRunning {
+			continue // it delivers nothing, so there is no instant whose error could be unknown
+		}
 		p.period = max(p.period, x.PeriodNanos)
 		if x.ClockErrorNanos < 0 {
 			p.clockUnknown = true

@@ -65,6 +65,12 @@ func (m *Manager) Admit(c Claim) (rec *Recording, reason string) {
 	return rec, ""
 }
 
+// TokenOwner returns the current recording that a token belongs to, or nil.
+func (m *Manager) TokenOwner(token string) *Recording {
+	recs, _ := m.current()
+	return tokenOwner(token, recs)
+}
+
 // find returns the first of recs that the claim makes a member of, with its pid in our namespace.
 func (m *Manager) find(c Claim, recs []*Recording) (rec *Recording, pid int, reason string) {
 	pid, samePeer := m.resolve(c)

@@ -93,7 +93,8 @@ func (q *request) admit(res pcommon.Resource) (admission, string) {
 	}
 	rec, reason := q.r.manager.Admit(c)
 	if rec == nil {
-		return admission{}, reason
+		// Nothing of it is let in, but a recording whose token came with it is told what was refused.
+		return admission{rec: q.r.manager.TokenOwner(q.from.token)}, reason
 	}
 	release, ok := rec.Hold()
 	if !ok {
