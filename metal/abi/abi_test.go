@@ -69,7 +69,7 @@ type id uintptr
 
 func (id) ObjCType() string { return "@" }
 
-type rangeQQ struct{ a, b uint64 }
+type rangeQQ struct{ A, B uint64 }
 
 func (rangeQQ) ObjCType() string { return "{_NSRange=QQ}" }
 

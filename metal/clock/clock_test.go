@@ -15,7 +15,11 @@ func TestTimebase(t *testing.T) {
 		tb           Timebase
 		ticks, nanos uint64
 	}{
-		{apple, 0, 0}, {apple, 3, 125}, {apple, 24_000_000, 1_000_000_000}, {apple, 1, 41}, {Timebase{1, 1}, 77, 77},
+		{apple, 0, 0},
+		{apple, 3, 125},
+		{apple, 24_000_000, 1_000_000_000},
+		{apple, 1, 41},
+		{Timebase{1, 1}, 77, 77},
 		{apple, math.MaxUint64 / 125 * 3, math.MaxUint64 / 125 * 125},
 		{apple, math.MaxUint64, math.MaxUint64}, // capped
 	} {

@@ -41,7 +41,7 @@ func CheckStamps(start, end uint64) error {
 	case end == 0:
 		return fmt.Errorf("the end stamp is unwritten: %w", ErrStamps)
 	case start == ^uint64(0) || end == ^uint64(0):
-		return fmt.Errorf("Metal wrote its error value: %w", ErrStamps)
+		return fmt.Errorf("a stamp is Metal's error value: %w", ErrStamps)
 	case end < start:
 		return fmt.Errorf("the end stamp is %d ticks before the start stamp: %w", start-end, ErrStamps)
 	}

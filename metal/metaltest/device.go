@@ -111,7 +111,7 @@ func deviceClasses(w *World) {
 	}
 	classic := methods{
 		"name":                         {"@@:", func(c *call) uintptr { return c.w.newString(c.self.device().p.Name) }},
-		"registryID":                   {"Q@:", func(c *call) uintptr { return 0x1000002fd }},
+		"registryID":                   {"Q@:", func(*call) uintptr { return 0x1000002fd }},
 		"location":                     {"Q@:", func(*call) uintptr { return 0 }},
 		"hasUnifiedMemory":             {"B@:", func(c *call) uintptr { return yes(c.self.device().p.UnifiedMemory) }},
 		"isLowPower":                   {"B@:", func(c *call) uintptr { return yes(c.self.device().p.LowPower) }},
@@ -212,7 +212,7 @@ func deviceClasses(w *World) {
 			return c.w.alloc("FakeHeap", &heapData{of: of{dev: c.self}, entries: make([]uint64, d.u["count"])}).id
 		})},
 		"newMTL4CommandQueue": create("@@:", "FakeQueue4", func(c *call) any { return &queueData{of: of{dev: c.self}, metal4: true} }),
-		"newCommandAllocator": create("@@:", "FakeAllocator", func(c *call) any { return &allocatorData{} }),
+		"newCommandAllocator": create("@@:", "FakeAllocator", func(*call) any { return &allocatorData{} }),
 		"newCommandBuffer":    create("@@:", "FakeCommandBuffer4", func(c *call) any { return &commandData{of: of{dev: c.self}, metal4: true} }),
 		"newArgumentTableWithDescriptor:error:": {"@@:@^@", broken(func(c *call) uintptr {
 			d := c.obj(0).data.(*descriptor)
@@ -277,7 +277,7 @@ func deviceClasses(w *World) {
 		"functionType": {"Q@:", func(*call) uintptr { return 3 }},
 	}, nil)
 	w.define("FakePipeline", []string{"MTLComputePipelineState"}, methods{
-		"label":                         {"@@:", func(c *call) uintptr { return 0 }},
+		"label":                         {"@@:", func(*call) uintptr { return 0 }},
 		"maxTotalThreadsPerThreadgroup": {"Q@:", func(*call) uintptr { return 1024 }},
 		"threadExecutionWidth":          {"Q@:", func(*call) uintptr { return 32 }},
 		"staticThreadgroupMemoryLength": {"Q@:", func(*call) uintptr { return 512 }},

@@ -182,7 +182,7 @@ func (s *System) descriptor(name string) (object, error) {
 	if err != nil {
 		return object{}, fmt.Errorf("%w: %w", err, errors.ErrUnsupported)
 	}
-	d := s.m.Object.New(class(c))
+	d := s.m.Object.New(c)
 	if d == 0 {
 		return object{}, fmt.Errorf("new %s: %w", name, ErrNil)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-type size struct{ a, b, c uint64 }
+type size struct{ A, B, C uint64 }
 
 func types(v ...any) (out []reflect.Type) {
 	for _, x := range v {
@@ -33,14 +33,20 @@ func TestLayout(t *testing.T) {
 		{"stamp amd64", "amd64", types(int64(0), ID(0), uint64(0)), []place{{at: 2, words: 1}, {at: 3, words: 1}, {at: 4, words: 1}}, 5},
 		{"resolveCounterHeap amd64", "amd64", resolve, // purego issue 525: the buffer range on the stack, the fence in the register left over
 			[]place{{at: 2, words: 1}, {at: 3, words: 2}, {at: 6, words: 2}, {at: 5, words: 1}, {at: 8, words: 1}}, 9},
-		{"resolveCounterHeap arm64", "arm64", resolve,
-			[]place{{at: 2, words: 1}, {at: 3, words: 2}, {at: 5, words: 2}, {at: 7, words: 1}, {at: 8, words: 1}}, 9},
+		{
+			"resolveCounterHeap arm64", "arm64", resolve,
+			[]place{{at: 2, words: 1}, {at: 3, words: 2}, {at: 5, words: 2}, {at: 7, words: 1}, {at: 8, words: 1}},
+			9,
+		},
 		{"dispatch amd64", "amd64", types(size{}, size{}), []place{{at: 6, words: 3}, {at: 9, words: 3}}, 12},
 		{"dispatch arm64", "arm64", types(size{}, size{}), []place{{at: 2, words: 1, byRef: true}, {at: 3, words: 1, byRef: true}}, 4},
 		{"seven words amd64", "amd64", types(ID(0), Range{}, ID(0), uint64(0)), []place{{at: 2, words: 1}, {at: 3, words: 2}, {at: 5, words: 1}, {at: 6, words: 1}}, 7},
 		{"seven words arm64", "arm64", types(ID(0), Range{}, ID(0), uint64(0)), []place{{at: 2, words: 1}, {at: 3, words: 2}, {at: 5, words: 1}, {at: 6, words: 1}}, 7},
-		{"closed registers arm64", "arm64", types(Range{}, Range{}, ID(0), Range{}, ID(0)),
-			[]place{{at: 2, words: 2}, {at: 4, words: 2}, {at: 6, words: 1}, {at: 8, words: 2}, {at: 10, words: 1}}, 11},
+		{
+			"closed registers arm64", "arm64", types(Range{}, Range{}, ID(0), Range{}, ID(0)),
+			[]place{{at: 2, words: 2}, {at: 4, words: 2}, {at: 6, words: 1}, {at: 8, words: 2}, {at: 10, words: 1}},
+			11,
+		},
 		{"large on the stack arm64", "arm64", types(Range{}, Range{}, Range{}, size{}), []place{{at: 2, words: 2}, {at: 4, words: 2}, {at: 6, words: 2}, {at: 8, words: 1, byRef: true}}, 9},
 	} {
 		p, err := layout(c.arch, c.args)
@@ -64,8 +70,14 @@ func TestFill(t *testing.T) {
 		v    any
 		want []uintptr
 	}{
-		{true, []uintptr{1}}, {false, []uintptr{0}}, {int64(-1), []uintptr{^uintptr(0)}}, {uint8(7), []uintptr{7}}, {ID(5), []uintptr{5}},
-		{Range{1, 2}, []uintptr{1, 2}}, {OSVersion{-1, 2, 3}, []uintptr{^uintptr(0), 2, 3}}, {(*ID)(nil), []uintptr{0}},
+		{true, []uintptr{1}},
+		{false, []uintptr{0}},
+		{int64(-1), []uintptr{^uintptr(0)}},
+		{uint8(7), []uintptr{7}},
+		{ID(5), []uintptr{5}},
+		{Range{1, 2}, []uintptr{1, 2}},
+		{OSVersion{-1, 2, 3}, []uintptr{^uintptr(0), 2, 3}},
+		{(*ID)(nil), []uintptr{0}},
 	} {
 		got := make([]uintptr, len(c.want))
 		fill(got, reflect.ValueOf(c.v))

@@ -226,7 +226,7 @@ func TestBrokenDevices(t *testing.T) {
 		cal    string
 	}{
 		{"zero stamps", metaltest.Faults{ZeroStamps: true}, "trial 0: both stamps are unwritten"},
-		{"error value", metaltest.Faults{ErrorStamps: true}, "Metal wrote its error value"},
+		{"error value", metaltest.Faults{ErrorStamps: true}, "a stamp is Metal's error value"},
 		{"late start", metaltest.Faults{LateStart: true}, "ticks before the start stamp"},
 		{"hung queue", metaltest.Faults{HungQueue: true}, "the work of trial 0 did not end within 2000 ms"},
 	} {
