@@ -2,11 +2,15 @@ package sdk
 
 import (
 	"context"
+	"os"
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/stax-otel/stax/sdk/internal/link"
 	"github.com/stax-otel/stax/sdk/otlp"
+	"github.com/stax-otel/stax/sdk/semconv"
 )
 
 func init() {
@@ -18,6 +22,7 @@ func init() {
 		rt.init()
 		return linked{rt}
 	}
+	link.Process = processAttributes
 	link.NewRuntime = func(s link.Sink, o link.SinkOptions) any {
 		rt := NewRuntime(Config{MemoryLimit: o.MemoryLimit})
 		rt.sink = s
@@ -26,6 +31,20 @@ func init() {
 		}
 		return rt
 	}
+}
+
+// processAttributes are the attributes of [appendResource] that hold for every runtime of the process.
+func processAttributes() []attribute.KeyValue {
+	list := []attribute.KeyValue{
+		attribute.Int(semconv.ProcessPIDKey, os.Getpid()),
+		attribute.Int(semconv.ProcessParentPIDKey, os.Getppid()),
+		attribute.String(semconv.ProcessExecutableNameKey, executable()),
+		attribute.Int64(semconv.ClockErrorNanosKey, clock.bound.Load()),
+	}
+	if ns := pidNamespace(); ns != 0 {
+		list = append(list, attribute.Int64(semconv.PIDNamespaceKey, int64(ns)))
+	}
+	return list
 }
 
 // linked is a runtime as the optional packages see it.

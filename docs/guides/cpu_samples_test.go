@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/stax-otel/stax/sdk"
 	_ "github.com/stax-otel/stax/sdk/cputrace/auto"
@@ -15,8 +16,12 @@ import (
 
 // The code of cpu-samples.md, compiled.
 
-func tracerProvider() *sdktrace.TracerProvider {
-	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(otelsdk.NewSpanProcessor(nil)))
+func tracerProvider(exporter sdktrace.SpanExporter) *sdktrace.TracerProvider {
+	tp := sdktrace.NewTracerProvider(
+		sdktrace.WithResource(otelsdk.Resource()),
+		sdktrace.WithSpanProcessor(otelsdk.NewSpanProcessor(nil)),
+		sdktrace.WithBatcher(exporter),
+	)
 	return tp
 }
 
@@ -35,7 +40,7 @@ func givenOrigin(threadID, goroutineID int64, at sdk.Time) sdk.Origin {
 func TestCPUSamplesGuide(t *testing.T) {
 	requireSameCode(t, "cpu-samples.md", "cpu_samples_test.go", 4)
 	require.EqualValues(t, 3, givenOrigin(1, 3, 2).GoroutineID())
-	tp := tracerProvider()
+	tp := tracerProvider(tracetest.NewNoopExporter())
 	shutDown(t.Context())
 	require.NoError(t, tp.Shutdown(t.Context()))
 }

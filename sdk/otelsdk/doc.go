@@ -6,6 +6,13 @@
 // [NewRuntime] sends what lanes report through any TracerProvider instead of the stax exporter, so that a program needs
 // no second pipeline: compatibility, not speed (about 3 µs per dispatch in a goroutine of its own, instead of 0.3).
 //
+// Both need a provider whose resource names the process: [Resource].
+//
+//	tp := sdktrace.NewTracerProvider(
+//		sdktrace.WithResource(otelsdk.Resource()),
+//		sdktrace.WithBatcher(exporter),
+//	)
+//
 // # What the TracerProvider route cannot do
 //
 // It is unsequenced: nobody can count what a sampler, a processor's full queue or an exporter lost, so audit says

@@ -365,6 +365,13 @@ func TestHeldBack(t *testing.T) {
 	s.Drained(true)
 }
 
+func TestResource(t *testing.T) {
+	attrs := raw(Resource().Attributes())
+	if attrs[semconv.ProcessPIDKey] != int64(os.Getpid()) || attrs[semconv.ServiceNameKey] == nil || attrs[semconv.ClockErrorNanosKey] == nil {
+		t.Errorf("attributes %v", attrs)
+	}
+}
+
 func TestFlush(t *testing.T) {
 	tp, exporter := newProvider(t)
 	rt := NewRuntime(tp, Options{})
@@ -439,6 +446,21 @@ func TestSpanProcessor(t *testing.T) {
 		}
 		return false
 	})
+	exporter.Reset()
+	through := NewRuntime(tp, Options{})
+	lane := through.NewLane("l", sdk.LaneGeneric)
+	d := lane.Dispatch(lane.Name("x"))
+	d.Origin(sdk.OriginAt(1, 2))
+	d.Report(3, 4)
+	shutdown(t, through)
+	_, own := tp.Tracer("test").Start(t.Context(), "own", oteltrace.WithAttributes(attribute.Int64(semconv.OriginThreadIDKey, 5)))
+	own.End()
+	for _, s := range exporter.GetSpans() {
+		attrs := raw(s.Attributes)
+		if want := map[string]any{"x": int64(1), "own": int64(5), "l": nil}[s.Name]; attrs[semconv.OriginThreadIDKey] != want || attrs[semconv.ThreadIDKey] != nil {
+			t.Errorf("the processor changed the origin of %s: %v", s.Name, attrs)
+		}
+	}
 	if err := tp.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // NewSpanProcessor makes a processor for sdktrace.WithSpanProcessor. While a recording of rt (nil: the default runtime)
-// wants origins, each span gets, as it starts, the attributes thread.id and stax.origin.*: OS thread, instant and, when
+// wants origins, each span that has no origin yet gets, as it starts, the attributes thread.id and stax.origin.*: OS thread, instant and, when
 // the recording wants stacks, the id of the exact stack, which the runtime tells the recording. While sdk/cputrace runs,
 // the span's id also stands in the execution trace. While nothing is recorded the cost is one atomic load.
 //
@@ -42,7 +42,7 @@ var _ sdktrace.SpanProcessor = (*processor)(nil)
 
 // OnStart implements sdktrace.SpanProcessor.
 func (p *processor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
-	if !p.active() {
+	if !p.active() || hasOrigin(s) {
 		return
 	}
 	thread, at, stack := p.target.Capture()
@@ -61,6 +61,20 @@ func (p *processor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 		attrs = append(attrs, attribute.String(semconv.OriginStackIDKey, sdk.DispatchID(stack).String()))
 	}
 	s.SetAttributes(attrs...)
+}
+
+// hasOrigin reports whether the span says already where it comes from: one of a lane (see [NewRuntime]) starts in a
+// goroutine of ours, long after the fact.
+func hasOrigin(s sdktrace.ReadWriteSpan) bool {
+	if s.InstrumentationScope().Name == scopeName {
+		return true
+	}
+	for _, kv := range s.Attributes() {
+		if kv.Key == semconv.OriginTimeKey || kv.Key == semconv.OriginThreadIDKey {
+			return true
+		}
+	}
+	return false
 }
 
 // OnEnd implements sdktrace.SpanProcessor.

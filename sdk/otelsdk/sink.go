@@ -46,7 +46,7 @@ func NewRuntime(tp trace.TracerProvider, o Options) *sdk.Runtime {
 // sink emits records through a TracerProvider. Only the runtime's goroutine uses it.
 type sink struct {
 	provider trace.TracerProvider
-	plain    trace.Tracer // of waits and segment roots: they belong to no lane
+	plain    trace.Tracer // of waits: they belong to no lane
 	lanes    map[uint32]*lane
 	ids      ids
 	held     []*heldSpan
@@ -197,7 +197,7 @@ func (l *lane) segment(s *sink, sp *link.Span) context.Context {
 		l.close()
 	}
 	if l.root == nil {
-		l.ctx, l.root = s.plain.Start(context.Background(), sp.Lane.Name, trace.WithNewRoot(), trace.WithTimestamp(time.Unix(0, sp.Start)),
+		l.ctx, l.root = l.tracer.Start(context.Background(), sp.Lane.Name, trace.WithNewRoot(), trace.WithTimestamp(time.Unix(0, sp.Start)),
 			trace.WithAttributes(attribute.String(semconv.SpanTypeKey, semconv.SpanTypeSegment)))
 		l.born, l.end, l.spans = now, sp.Start, 0
 	}

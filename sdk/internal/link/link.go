@@ -32,6 +32,9 @@ type Target interface {
 	Capture() (thread, unixNanos int64, stack uint64)
 }
 
+// Process are the attributes of a resource that describe this process. The sdk package sets it.
+var Process func() []attribute.KeyValue
+
 // Sink takes what a runtime's lanes report, instead of a receiver. One goroutine calls it.
 type Sink interface {
 	// Take takes one record. It must not keep s.
