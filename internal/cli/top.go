@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -32,37 +31,31 @@ by target time: target time is time on a lane, and no CPU time.`,
 
 func renderCPUTop(k *asked, answer query.CPUTopAnswer) error {
 	if len(answer.Rows) > 0 {
-		t := &table{columns: []column{num("SELF"), num("SHARE"), num("TOTAL"), num("SHARE"), num("SAMPLES"), text("CPU: FUNCTION", 24)}}
+		t := &table{columns: []column{num("SELF"), num("SHARE"), num("TIME"), num("TOTAL"), num("SHARE"), num("TIME"), text("CPU: FUNCTION", 24)}}
 		known := answer.SamplesWithoutTime == 0
-		if !known {
-			t.columns = []column{num("SELF"), num("SHARE"), num("TOTAL"), num("SHARE"), text("CPU: FUNCTION", 24)}
-		}
 		for _, r := range answer.Rows {
 			name := "(no stack)"
 			if r.Function != "" {
 				name = shortFunction(r.Function) + " " + shortFile(r.File)
 			}
-			if known {
-				t.add(formatDuration(r.SelfNanos), formatShare(r.SelfSamples, answer.Samples), formatDuration(r.TotalNanos),
-					formatShare(r.TotalSamples, answer.Samples), formatCount(r.TotalSamples), name)
-				continue
-			}
-			t.add(formatCount(r.SelfSamples), formatShare(r.SelfSamples, answer.Samples), formatCount(r.TotalSamples),
-				formatShare(r.TotalSamples, answer.Samples), name)
+			t.add(formatCount(r.SelfSamples), formatShare(r.SelfSamples, answer.Samples), formatDuration(r.SelfNanos),
+				formatCount(r.TotalSamples), formatShare(r.TotalSamples, answer.Samples), formatDuration(r.TotalNanos), name)
+		}
+		if !known {
+			t.drop("TIME")
+			t.drop("TIME")
 		}
 		if err := k.table(t); err != nil {
 			return err
 		}
 		k.cutNote(len(answer.Rows), answer.Matched, "functions")
-		switch {
-		case known:
-			k.note("CPU time by %s: %s in all. SELF: innermost frame; TOTAL: anywhere on the stack.",
-				plural(answer.Samples, "sample", "samples"), formatDuration(answer.OnCPUNanos))
-		default:
-			k.note("Numbers of samples, %s in all; how much CPU time %s for is not known. SELF: innermost frame; TOTAL: anywhere on the stack.",
-				formatCount(answer.Samples), cmp.Or(map[bool]string{true: "they stand"}[answer.SamplesWithoutTime == answer.Samples],
-					plural(answer.SamplesWithoutTime, "of them stands", "of them stand")))
+		legend := fmt.Sprintf("Samples, %s in all: SELF with the function innermost, TOTAL with it anywhere on the stack.", formatCount(answer.Samples))
+		if known {
+			legend += fmt.Sprintf(" TIME: the CPU time that they stand for, %s in all.", formatDuration(answer.OnCPUNanos))
+		} else {
+			legend += " Not every one says how much CPU time it stands for."
 		}
+		k.note("%s", legend)
 	}
 	if len(answer.Lanes) > 0 {
 		if len(answer.Rows) > 0 {

@@ -69,7 +69,8 @@ func (v *view) cpuSources(ctx context.Context) ([]CPUSourceRow, error) {
 				}
 				s.State = x.State
 			}
-			if x.State != semconv.ProfileStateRunning && x.State != semconv.ProfileStateLost && x.Reason != "" {
+			if x.State != semconv.ProfileStateRunning && x.State != semconv.ProfileStateLost && x.Reason != "" &&
+				(x.State != semconv.ProfileStateStopped || s.Reason == "") { // that it ended explains the least
 				s.Reason = x.Reason
 			}
 			if x.State == semconv.ProfileStateLost {
@@ -91,9 +92,12 @@ func (v *view) cpuSources(ctx context.Context) ([]CPUSourceRow, error) {
 				s.CostNanos = addSaturated(s.CostNanos, x.CostNanos)
 				s.ProcessNanos = addSaturated(s.ProcessNanos, x.ProcessNanos)
 			}
-			if x.ClockErrorNanos < 0 || s.ClockErrorNanos < 0 {
+			switch {
+			case x.Samples+x.Waits+x.OriginEvents == 0:
+				// It has no instant that could be wrong.
+			case x.ClockErrorNanos < 0 || s.ClockErrorNanos < 0:
 				s.ClockErrorNanos = -1
-			} else {
+			default:
 				s.ClockErrorNanos = max(s.ClockErrorNanos, x.ClockErrorNanos)
 			}
 		}

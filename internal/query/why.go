@@ -296,6 +296,14 @@ func (v *view) whyOrigin(ctx context.Context, row *WhyRow, rt archive.RuntimeID,
 	if s := f.source; s != nil && (l.Status != origin.StatusLinked || l.Weak) && s.State != "running" {
 		row.tell(AboutSource, numbers{"begin_ns": s.BeginNanos, "end_ns": s.EndNanos}, "At that time the source %s was %s%s.", s.Source, s.State, reasonText(s.Reason))
 	}
+	if sampled && l.Status != origin.StatusLinked && f.begins > 0 {
+		switch t := o.TimeNanos; {
+		case t < f.begins:
+			row.tell(AboutSource, numbers{"source_begin_ns": f.begins}, "The source %s began %s after this origin: nothing was sampled yet.", f.starter, dur(f.begins-t))
+		case f.ends > 0 && t > f.ends:
+			row.tell(AboutSource, numbers{"source_end_ns": f.ends}, "The samples of this process end %s before this origin.", dur(t-f.ends))
+		}
+	}
 	switch {
 	case l.Status != origin.StatusLinked:
 		row.fix(statusHints[l.Status])
@@ -400,6 +408,8 @@ type originFacts struct {
 	own            int64 // the nearest of those
 	period         int64
 	source         *archive.ProfileSource // what the source of the process said about that time
+	begins, ends   int64                  // when the sources of the process began and ended; 0: unknown
+	starter        string                 // the source that began first
 	exact          *archive.OriginEvent
 	events         int64 // origin events of the thread
 	nearestEvent   int64
@@ -493,6 +503,10 @@ func (v *view) sourceFacts(ctx context.Context, f *originFacts, same func(archiv
 			if s.PeriodNanos > 0 && f.period == 0 {
 				f.period = s.PeriodNanos
 			}
+			if s.BeginNanos > 0 && (f.begins == 0 || s.BeginNanos < f.begins) {
+				f.begins, f.starter = s.BeginNanos, s.Source
+			}
+			f.ends = max(f.ends, s.EndNanos)
 			if s.BeginNanos <= t && (t <= s.EndNanos || s.EndNanos == 0) {
 				f.source = &s
 				if s.PeriodNanos > 0 {
