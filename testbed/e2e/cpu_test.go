@@ -142,8 +142,8 @@ func TestGoroutines(t *testing.T) {
 		calm(w, path)
 		c := readCPU(t, path)
 		t.Logf("%s: %d dispatches, %d samples: %v; sources %v", mode, len(tr.Dispatches), len(c.samples), c.verdicts(tr), c.states())
-		require.Greater(t, len(tr.Dispatches), 200)
-		require.Greater(t, len(c.samples), 200)
+		require.Greater(t, len(tr.Dispatches), 100)
+		require.Greater(t, len(c.samples), 50)
 		return c, tr
 	}
 	t.Run("one function each", func(t *testing.T) {
@@ -265,7 +265,7 @@ func TestWaits(t *testing.T) {
 	}
 
 	// Declared waits are corroborated or contradicted, and a contradicted one proves nothing.
-	said, lies := map[string]map[string]int{}, 0
+	said, lies, awake := map[string]map[string]int{}, 0, map[string]int{}
 	for _, id := range truth.SortedIDs(tr.Verdicts) {
 		v, d := tr.Verdicts[id], tr.Dispatches[id]
 		cert, ok := c.certs[id]
@@ -277,11 +277,12 @@ func TestWaits(t *testing.T) {
 		if v.Class == "unproven" && cert.Class == "synchronous" {
 			lies++
 		}
-		if v.Class == "synchronous" && v.Corroboration == "slept" {
-			assert.Equal(t, "synchronous slept", cert.Class+" "+cert.Corroboration, "dispatch %s of %s: %s", id, d.Scenario, cert.Reason)
+		if got := cert.Class + " " + cert.Corroboration; v.Corroboration == "slept" && got != "synchronous slept" {
+			awake[d.Scenario+" "+got]++
 		}
 	}
 	t.Logf("corroboration: %v", said)
+	assert.Empty(t, awake, "waits that slept and are not said to")
 	assert.Zero(t, lies, "false synchronous")
 	spun, all := said["spin"]["synchronous spun"], 0
 	for _, n := range said["spin"] {
@@ -344,6 +345,10 @@ func TestCorpusWithSamples(t *testing.T) {
 			assert.GreaterOrEqual(t, percent(ab, with), 95.0)
 			f := readFacts(t, path, "")
 			if origins == "stack" {
+				for id, v := range tr.Verdicts { // goroutines are known now, and threads are only what they ran on
+					v.CrossThread = v.CrossGoroutine
+					tr.Verdicts[id] = v
+				}
 				compareFacts(t, f, tr, true, 0)
 				compareVerdicts(w, path, f, tr, true)
 				compareNumbers(w, path, tr)
@@ -422,7 +427,7 @@ func TestChannels(t *testing.T) {
 	c := readCPU(t, path)
 	t.Logf("%d batches; sources %v", len(tr.Dispatches), c.states())
 	a := audited(w, path, 0)
-	assert.Equal(t, query.VerdictClean, a.Verdict, "%+v", a.Reasons)
+	assert.Contains(t, []string{query.VerdictClean, query.VerdictAccounted}, a.Verdict, "%+v", a.Reasons) // a generation may be too large
 	reduced := slices.IndexFunc(c.sources, func(s archive.ProfileSource) bool { return s.State == semconv.ProfileStateReduced })
 	require.NotEqual(t, -1, reduced, "it never stepped down")
 	assert.NotEmpty(t, c.sources[reduced].Reason)
@@ -430,5 +435,5 @@ func TestChannels(t *testing.T) {
 		"the cheaper source delivers")
 	said := w.run("diagnose", path).out.String()
 	t.Logf("%s", said)
-	assert.Contains(t, said, "budget")
+	assert.Regexp(t, `replaced by a cheaper one.* more than the budget of 5 %`, strings.Join(strings.Fields(said), " "))
 }

@@ -153,6 +153,9 @@ type Verdict struct {
 	Faulted        bool   `json:"faulted,omitempty"`
 	CrossThread    bool   `json:"cross_thread,omitempty"`
 	DifferentStack bool   `json:"different_stack,omitempty"`
+	// CrossGoroutine says that another goroutine waited, which is what cross_thread means where goroutines are known;
+	// CrossThread says that another thread did.
+	CrossGoroutine bool `json:"cross_goroutine,omitempty"`
 	// Wait is the number of the deciding wait; 0 when there is none, or when several would do.
 	Wait uint64 `json:"wait,omitempty"`
 	// OwnedMin and OwnedMax bound the overlap of wait and dispatch. They are equal when the dispatch lies inside the

@@ -170,6 +170,7 @@ func (b *bad) stranger(ctx context.Context, p *foreign.Producer) error {
 // stepped reports dispatches of a second runtime in this process whose clock steps in the middle of it all. The machine's
 // clock is left alone: the runtime says that its own stepped, in the words in which the SDK would.
 func (b *bad) stepped(ctx context.Context, p *foreign.Producer, busy *thread) error {
+	time.Sleep(1500 * time.Millisecond) // a step makes a second before it and after it doubtful, for the whole process
 	busy.burn(100 * time.Millisecond)
 	now := int64(sdk.Now())
 	resource := func(r pcommon.Resource) {

@@ -13,6 +13,15 @@ type ledger struct {
 	truth.Meter
 	waits      atomic.Uint64
 	unrecorded atomic.Uint64
+	goroutines bool // note goroutines, which costs microseconds each time
+}
+
+// goroutine is the id of the calling goroutine, or 0 when nobody will compare it.
+func (l *ledger) goroutine() int64 {
+	if !l.goroutines {
+		return 0
+	}
+	return truth.Goroutine()
 }
 
 // reported writes a dispatch that the SDK took, with what is expected of it when that is known already.

@@ -71,7 +71,7 @@ func run(o options) error {
 	if err != nil {
 		return err
 	}
-	l := &ledger{Writer: w}
+	l := &ledger{Writer: w, goroutines: o.cputrace}
 	if o.cputrace {
 		defer cputrace.Enable(cputrace.Options{})()
 		target.Traced(ctx, 2*time.Second) // at once when nothing records

@@ -18,6 +18,8 @@ type submission struct {
 	rng      *rand.Rand
 	scenario string
 	thread   int64
+	// goroutine is 0 unless it is asked for: it is dear to find out.
+	goroutine int64
 
 	buffer    sdk.CommandBuffer
 	fact      truth.CommandBuffer
@@ -45,7 +47,7 @@ type work struct {
 func newSubmission(ctx context.Context, d *device, rng *rand.Rand, scenario string) *submission {
 	runtime.LockOSThread()
 	s := &submission{
-		ctx: ctx, ledger: d.ledger, lane: d.lane, rng: rng, scenario: scenario, thread: truth.Thread(),
+		ctx: ctx, ledger: d.ledger, lane: d.lane, rng: rng, scenario: scenario, thread: truth.Thread(), goroutine: d.ledger.goroutine(),
 		stampLate: rng.IntN(16) == 0, done: make(chan struct{}),
 	}
 	t := time.Now()
@@ -123,6 +125,7 @@ func (s *submission) expect(i, j int, v truth.Verdict, by *waiting) {
 		v.Dispatch, v.Faulted = w.fact.ID, w.fact.Fault != ""
 		if by != nil {
 			v.Wait = by.fact.Number
+			v.CrossGoroutine = by.fact.Goroutine != s.goroutine
 		}
 		if v.Class == synchronous {
 			v.OwnedMin, v.OwnedMax = by.overlap(w.fact.StartNanos, w.fact.EndNanos)

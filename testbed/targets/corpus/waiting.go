@@ -24,7 +24,7 @@ var tagWait = sdk.NewKey(truth.KeyWait)
 func newWaiting(l *ledger, name string) *waiting {
 	runtime.LockOSThread()
 	return &waiting{ledger: l, fact: truth.Wait{
-		Number: l.waits.Add(1), Name: name, Thread: truth.Thread(), BeginNotBefore: int64(sdk.Now()),
+		Number: l.waits.Add(1), Name: name, Thread: truth.Thread(), Goroutine: l.goroutine(), BeginNotBefore: int64(sdk.Now()),
 	}}
 }
 

@@ -72,7 +72,7 @@ type worker struct {
 var nameJob = sdk.NewName("job")
 
 // kiloRounds is about a millisecond of [scramble].
-const kiloRounds = 1000
+const kiloRounds = 1800
 
 func (w *worker) run(ctx context.Context, i int) {
 	if w.mode == modeLocked {
@@ -90,7 +90,7 @@ func (w *worker) run(ctx context.Context, i int) {
 	}
 }
 
-// scramble is about a microsecond of arithmetic.
+// scramble is about half a microsecond of arithmetic.
 func scramble(x uint64) uint64 {
 	for range 400 {
 		x ^= x << 13
