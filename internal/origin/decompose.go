@@ -34,6 +34,14 @@ type WaitParts struct {
 	WakeUpNanos    int64
 	UnknownNanos   int64
 
+	// SignalNanos, ScheduleNanos and ReturnNanos split WakeUpNanos exactly, where off-CPU evidence knows of the interval that
+	// was under way when the work had ended: until the thread was woken, until it ran again, and until the wait ended. All are
+	// zero where it does not; Woken says which. A source that does not know who woke it counts everything until it ran as signal.
+	Woken         bool
+	SignalNanos   int64
+	ScheduleNanos int64
+	ReturnNanos   int64
+
 	Pending         int64 // covered dispatches that had not ended when the wait began
 	Untimed         int64 // covered dispatches without usable times: they are left out
 	Lanes           []archive.LaneID
@@ -191,7 +199,9 @@ func (dc *Decomposer) Parts() []WaitParts {
 		w.finish()
 		for i, work := range w.waits {
 			if work != nil {
-				out = append(out, w.parts(&w.rt.waits[i], work))
+				p, done := w.parts(&w.rt.waits[i], work)
+				dc.ix.wakeUp(w.rt, &w.rt.waits[i], &p, done)
+				out = append(out, p)
 			}
 		}
 	}
@@ -217,8 +227,9 @@ func (w *runtimeWork) finish() {
 	}
 }
 
-func (w *runtimeWork) parts(row *waitRow, work *waitWork) WaitParts {
-	p := WaitParts{
+// parts returns the parts of a wait, and when all work that it covers had ended.
+func (w *runtimeWork) parts(row *waitRow, work *waitWork) (p WaitParts, done int64) {
+	p = WaitParts{
 		Runtime: w.rt.row.ID, Wait: row.id, BeginNanos: row.begin, EndNanos: row.end,
 		Pending: work.pending, Untimed: work.untimed,
 	}
@@ -232,16 +243,16 @@ func (w *runtimeWork) parts(row *waitRow, work *waitWork) WaitParts {
 		}
 	}
 	if !row.usable() {
-		return p
+		return p, row.end
 	}
 	whole := row.end - row.begin
 	if !work.any {
 		p.UnknownNanos = whole
-		return p
+		return p, row.end
 	}
 	work.covered.finish()
 	p.ExecutingNanos = work.covered.measure(row.begin, row.end)
-	done := row.begin
+	done = row.begin
 	var busy spans
 	var busyNanos int64
 	for _, l := range work.lanes {
@@ -263,7 +274,30 @@ func (w *runtimeWork) parts(row *waitRow, work *waitWork) WaitParts {
 	p.QueuedNanos = busyNanos - p.ExecutingNanos
 	p.WakeUpNanos = row.end - done
 	p.IdleNanos = whole - p.ExecutingNanos - p.QueuedNanos - p.WakeUpNanos
-	return p
+	return p, done
+}
+
+// wakeUp splits the wake-up latency of a wait by the interval in which the waiting thread or goroutine was off the CPU when
+// the work had ended.
+func (ix *Index) wakeUp(rt *runtimeIndex, row *waitRow, p *WaitParts, done int64) {
+	if p.WakeUpNanos <= 0 {
+		return
+	}
+	woke, ran := int64(0), int64(0)
+	r := rt.runner(row, ix.event(rt, row.thread, row.at))
+	rt.kin.offCPU(r, done, done+1, func(s *intervals, i int) { // of several, the one that lasted longest
+		end := min(s.end[i], row.end)
+		wake := end
+		if s.wake[i] >= s.begin[i] && s.wake[i] <= s.end[i] && s.wake[i] > 0 {
+			wake = min(max(s.wake[i], done), end)
+		}
+		if end > ran || end == ran && wake < woke {
+			woke, ran = wake, end
+		}
+	})
+	if ran > 0 {
+		p.Woken, p.SignalNanos, p.ScheduleNanos, p.ReturnNanos = true, woke-done, ran-woke, row.end-ran
+	}
 }
 
 // Decompose decomposes the waits that want accepts; nil: all. It reads the dispatches once.

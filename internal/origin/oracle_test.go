@@ -275,6 +275,55 @@ func (o oracle) parts(w *archive.Wait) (p WaitParts) {
 	return p
 }
 
+// wakeUp looks for the interval off the CPU that lasted longest beyond the end of the work.
+func (o oracle) wakeUp(w *archive.Wait, p WaitParts) (signal, schedule, back int64, ok bool) {
+	goroutine, thread := o.runner(w)
+	done := w.EndNanos - p.WakeUpNanos
+	var found []archive.OffCPU
+	for _, x := range o.OffCPU {
+		mine := x.GoroutineID != 0 && x.GoroutineID == goroutine || x.GoroutineID == 0 && x.ThreadID > 0 && x.ThreadID == thread
+		if mine && slices.Contains(o.kin(w.Runtime), x.Runtime) && areTimes(x.BeginNanos, x.EndNanos) && x.BeginNanos <= done && done < x.EndNanos {
+			if x.WakeNanos < x.BeginNanos || x.WakeNanos > x.EndNanos {
+				x.WakeNanos = x.EndNanos
+			}
+			x.EndNanos = min(x.EndNanos, w.EndNanos)
+			x.WakeNanos = min(max(x.WakeNanos, done), x.EndNanos)
+			found = append(found, x)
+		}
+	}
+	if p.WakeUpNanos <= 0 || len(found) == 0 {
+		return 0, 0, 0, false
+	}
+	x := slices.MinFunc(found, func(a, b archive.OffCPU) int {
+		return cmp.Or(cmp.Compare(b.EndNanos, a.EndNanos), cmp.Compare(a.WakeNanos, b.WakeNanos))
+	})
+	return x.WakeNanos - done, x.EndNanos - x.WakeNanos, w.EndNanos - x.EndNanos, true
+}
+
+// runner returns whose evidence is about a wait; a thread of 0: none.
+func (o oracle) runner(w *archive.Wait) (goroutine, thread int64) {
+	isGo := o.runtime(w.Runtime).SDKLanguage == "go"
+	about := func(rt archive.RuntimeID) bool { return slices.Contains(o.kin(w.Runtime), rt) }
+	for _, x := range o.ProfileSources {
+		isGo = isGo || about(x.Runtime) && goSource(x.Source)
+	}
+	for _, x := range o.Samples {
+		isGo = isGo || about(x.Runtime) && goSource(x.Source)
+	}
+	for _, x := range o.OffCPU {
+		isGo = isGo || about(x.Runtime) && goSource(x.Source)
+	}
+	goroutine, _ = o.exact(w.Runtime, &w.Origin)
+	if w.Origin.GoroutineID != 0 {
+		goroutine = w.Origin.GoroutineID
+	}
+	thread = w.Origin.ThreadID
+	if isGo && !w.Origin.ThreadLocked {
+		thread = 0
+	}
+	return goroutine, thread
+}
+
 // raw returns the rows that a certificate with the given deciding wait is about.
 func (o oracle) raw(d *archive.Dispatch, wait archive.WaitID) Raw {
 	raw := Raw{Dispatch: *d}
@@ -376,31 +425,18 @@ func (o oracle) corroboration(rt archive.RuntimeID, id archive.WaitID) string {
 	about := func(rt archive.RuntimeID) bool { return slices.Contains(kin, rt) }
 
 	// Whose evidence is it?
-	isGo, edge, period, known := o.runtime(rt).SDKLanguage == "go", int64(2), int64(0), yes
-	heard := no
+	edge, period, known, heard := int64(2), int64(0), yes, no
 	for _, x := range o.ProfileSources {
 		if about(x.Runtime) {
-			isGo, edge, period, heard = isGo || goSource(x.Source), max(edge, x.ClockErrorNanos), max(period, x.PeriodNanos), yes
+			edge, period, heard = max(edge, x.ClockErrorNanos), max(period, x.PeriodNanos), yes
 			known = min(known, is(x.ClockErrorNanos >= 0))
 		}
 	}
 	if heard == no || known == no {
 		edge = max(edge, 20)
 	}
-	for _, x := range o.Samples {
-		isGo = isGo || about(x.Runtime) && goSource(x.Source)
-	}
-	for _, x := range o.OffCPU {
-		isGo = isGo || about(x.Runtime) && goSource(x.Source)
-	}
-	goroutine, frames := o.exact(rt, &w.Origin)
-	if w.Origin.GoroutineID != 0 {
-		goroutine = w.Origin.GoroutineID
-	}
-	thread := w.Origin.ThreadID
-	if isGo && !w.Origin.ThreadLocked {
-		thread = 0
-	}
+	goroutine, thread := o.runner(w)
+	_, frames := o.exact(rt, &w.Origin)
 	if goroutine == 0 && thread <= 0 || w.EndNanos-w.BeginNanos <= 2*edge {
 		return CorroborationClaimed
 	}

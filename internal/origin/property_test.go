@@ -241,6 +241,10 @@ func checkScenario(sc *scenario) error {
 			[6]int64{p.ExecutingNanos, p.QueuedNanos, p.IdleNanos, p.WakeUpNanos, p.UnknownNanos, p.Pending} {
 			return fmt.Errorf("wait %d:\nwant %s\ngot  %s", w.ID, partsText(want), partsText(p))
 		}
+		signal, schedule, back, ok := o.wakeUp(w, p)
+		if ok != p.Woken || signal != p.SignalNanos || schedule != p.ScheduleNanos || back != p.ReturnNanos || ok && signal+schedule+back != p.WakeUpNanos {
+			return fmt.Errorf("wake-up of %s: want %d %d %d", partsText(p), signal, schedule, back)
+		}
 	}
 	return nil
 }

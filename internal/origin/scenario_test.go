@@ -299,6 +299,9 @@ func partsText(p WaitParts) string {
 			sep = " + "
 		}
 	}
+	if p.Woken {
+		fmt.Fprintf(&b, " (signal %d, schedule %d, return %d)", p.SignalNanos, p.ScheduleNanos, p.ReturnNanos)
+	}
 	fmt.Fprintf(&b, "; pending %d", p.Pending)
 	if p.Untimed != 0 {
 		fmt.Fprintf(&b, ", untimed %d", p.Untimed)
