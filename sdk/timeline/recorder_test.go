@@ -624,6 +624,7 @@ func TestConcurrentReaders(t *testing.T) {
 					}
 					return
 				default:
+					runtime.Gosched()
 				}
 			}
 		})
@@ -645,6 +646,9 @@ func TestConcurrentReaders(t *testing.T) {
 		}
 	})
 	for n := range int64(5000) {
+		if n%16 == 0 {
+			runtime.Gosched() // where threads are not preempted, as on wasm
+		}
 		tick(r, n, func() { _ = r.CaptureSystem("a", func() error { return nil }) }, func() { _ = r.CaptureSystem("b", func() error { return nil }) })
 	}
 	close(stop)
