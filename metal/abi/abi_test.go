@@ -146,3 +146,21 @@ func TestCheckStruct(t *testing.T) {
 		}
 	}
 }
+
+// FuzzNormalize: encodings come from whatever runtime runs.
+func FuzzNormalize(f *testing.F) {
+	facts, err := Load()
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, r := range facts.Records[:40] {
+		f.Add(r.Encoding)
+	}
+	f.Add(`v24@0:8@"MTLTensor`)
+	f.Add("}}{{==")
+	f.Fuzz(func(t *testing.T, enc string) {
+		if got := Normalize(enc); len(got) > len(enc) {
+			t.Errorf("%q became longer: %q", enc, got)
+		}
+	})
+}

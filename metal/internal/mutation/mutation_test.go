@@ -90,6 +90,21 @@ var mutations = []mutation{
 		"./internal/zones", "TestBrokenDevices",
 	},
 	{
+		"counters: an error value becomes a value", "internal/counters/counters.go",
+		"if v == mtl.ErrorValue {", "if v == mtl.ErrorValue-1 {",
+		"./internal/counters", "TestBrokenDevices",
+	},
+	{
+		"counters: a sample is used twice", "internal/counters/counters.go",
+		"s.next += 2", "s.next += 0",
+		"./internal/counters", "TestNoRoom",
+	},
+	{
+		"counters: a point that is not supported is sampled", "internal/mtl/classic.go",
+		"if !e.dev.SupportsSampling(AtDispatch) {", "if false {",
+		"./internal/mtl", "TestClassicDispatch",
+	},
+	{
 		"ownership: an autoreleased object is not retained", "internal/mtl/system.go",
 		"if got = get(); got != 0 {\n\t\t\to.s.rt.Retain(got)", "if got = get(); got != 0 {",
 		"./internal/mtl", "TestMetal4Dispatch",
