@@ -192,6 +192,12 @@ func TestAudit(t *testing.T) {
 		{"cross_thread", func(c *collector) { c.certificates[1].CrossThread = false }, true},
 		{"different_stack", func(c *collector) { c.certificates[1].DifferentStack = false }, true},
 		{"reason", func(c *collector) { c.certificates[2].Reason = ReasonNoWaits }, true},
+		{"corroboration none", func(c *collector) { c.certificates[0].Corroboration = "" }, true},
+		{"contradicted and synchronous", func(c *collector) { c.certificates[0].Corroboration = CorroborationContradicted }, true},
+		{"contradicted without samples", func(c *collector) {
+			c.certificates[0].Class, c.certificates[0].Reason, c.certificates[0].OwnedNanos = ClassUnproven, ReasonContradicted, 0
+		}, true},
+		{"corroboration", func(c *collector) { c.certificates[0].Corroboration = CorroborationSlept }, false},
 		{"bad times", func(c *collector) { c.certificates[2].Class, c.certificates[2].Reason = ClassUnproven, ReasonBadTimes }, true},
 		{"async to unproven", func(c *collector) { c.certificates[2].Class, c.certificates[2].Reason = ClassUnproven, ReasonNoWaits }, false},
 		{"row lost", func(c *collector) { c.certificates = c.certificates[:2] }, false},

@@ -227,6 +227,30 @@ func (p *process) settle(n *names) {
 	}
 }
 
+// trim gives back the room that columns have left for more.
+func (e *Evidence) trim() {
+	for _, p := range e.runtimes {
+		for _, m := range []map[int64]*series{p.threads, p.goroutines, p.events} {
+			for _, s := range m {
+				s.nanos, s.stack, s.other = trimmed(s.nanos), trimmed(s.stack), trimmed(s.other)
+			}
+		}
+		for _, m := range []map[int64]*intervals{p.offThreads, p.offRoutines} {
+			for _, s := range m {
+				s.begin, s.end, s.wake = trimmed(s.begin), trimmed(s.end), trimmed(s.wake)
+				s.stack, s.reach = trimmed(s.stack), trimmed(s.reach)
+			}
+		}
+	}
+}
+
+func trimmed[T any](s []T) []T {
+	if cap(s)-len(s) <= len(s)/16 {
+		return s
+	}
+	return append(make([]T, 0, len(s)), s...)
+}
+
 // evict forgets what lies before an instant and counts again what is held. The evidence is settled.
 func (p *process) evict(before int64) {
 	p.samples, p.off, p.exact = 0, 0, 0

@@ -11,7 +11,8 @@ type StreamConfig struct {
 	Config // Evidence must be nil: a Stream collects its own
 	// Recording is the recording that the facts are of, as far as it is known.
 	Recording archive.RecordingInfo
-	// MaxRows bounds the rows held of each kind; what is more is given up and counted. 0: DefaultMaxRows.
+	// MaxRows bounds the rows held of each kind; what is more is given up and counted. 0: DefaultMaxRows. A stack is never
+	// cut: the frames of the last one may exceed the bound.
 	MaxRows int
 }
 
@@ -117,6 +118,9 @@ func (s *Stream) runtime(id archive.RuntimeID) *streamRuntime {
 	return rt
 }
 
+// maxStackDepth is beyond what any source sends.
+const maxStackDepth = 1024
+
 // room reports whether one more row of a kind may be held, and counts it.
 func (s *Stream) room(c *StreamCount) bool {
 	if c.Held >= s.max {
@@ -191,7 +195,7 @@ func (s *Stream) addStacks(b *archive.Batch) {
 	for i := range b.StackFrames {
 		f := &b.StackFrames[i]
 		rt := s.runtime(f.Runtime)
-		if rt.stacks[f.Stack] == nil && s.stats.StackFrames.Held >= s.max {
+		if f.Depth >= maxStackDepth || rt.stacks[f.Stack] == nil && s.stats.StackFrames.Held >= s.max {
 			s.stats.StackFrames.Refused++
 			continue
 		}

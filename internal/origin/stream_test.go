@@ -3,6 +3,7 @@ package origin
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -181,4 +182,135 @@ func TestStreamIsArchive(t *testing.T) {
 	}
 	require.Positive(t, seen[CorroborationSlept], seen)
 	require.Positive(t, seen[CorroborationSpun], seen)
+}
+
+// second fills a second of a recording: dispatches that are awaited by name and by queue, samples, waits off the CPU, events.
+func second(n int64) *archive.Batch {
+	b := &archive.Batch{Runtimes: []archive.Runtime{{ID: "r", PID: 7, SDKLanguage: "go"}}}
+	for i := range int64(100) {
+		at := 1e9*(n+1) + i*1e7
+		id := uint64(n*100 + i + 1)
+		o := archive.Origin{ThreadID: 1 + i%4, TimeNanos: at, Stack: 1}
+		b.Dispatches = append(b.Dispatches, archive.Dispatch{Runtime: "r", Lane: "a", ID: archive.DispatchID(id), StartNanos: at + 1000, EndNanos: at + 5e6, Origin: o, Queue: "q", QueueSeq: id, CommandBuffer: archive.CommandBufferID(id)})
+		b.Dispatches = append(b.Dispatches, archive.Dispatch{Runtime: "r", Lane: "silent", ID: archive.DispatchID(1<<40 + id), StartNanos: at, EndNanos: at + 1, Origin: o})
+		b.CommandBuffers = append(b.CommandBuffers, archive.CommandBuffer{Runtime: "r", Lane: "a", ID: archive.CommandBufferID(id), EndNanos: at + 5e6})
+		b.Waits = append(b.Waits, archive.Wait{Runtime: "r", ID: archive.WaitID(id), BeginNanos: at + 2000, EndNanos: at + 6e6, Origin: archive.Origin{ThreadID: 1, TimeNanos: at + 2000, GoroutineID: 3}})
+		b.Awaits = append(b.Awaits, archive.Await{Runtime: "r", Wait: archive.WaitID(id), Kind: archive.AwaitDispatch, Ref: id},
+			archive.Await{Runtime: "r", Wait: archive.WaitID(id), Kind: archive.AwaitQueue, Queue: "q", UpTo: id})
+		stack := archive.StackID(1000 + uint64(n)) // sampled stacks change with the second
+		b.Samples = append(b.Samples, archive.Sample{Runtime: "r", ThreadID: 1 + i%4, GoroutineID: 10*n + i%10, TimeNanos: at + 10, Stack: stack, Source: "go_exectrace"})
+		b.OffCPU = append(b.OffCPU, archive.OffCPU{Runtime: "r", ThreadID: 1, GoroutineID: 3, BeginNanos: at + 2500, EndNanos: at + 6e6 - 100, Stack: stack, Source: "go_exectrace"})
+		b.OriginEvents = append(b.OriginEvents, archive.OriginEvent{Runtime: "r", ThreadID: 1 + i%4, TimeNanos: at, GoroutineID: 9, Stack: stack})
+	}
+	for depth, f := range []string{"work", "run", "main.main"} {
+		b.StackFrames = append(b.StackFrames, archive.StackFrame{Runtime: "r", Stack: archive.StackID(1000 + uint64(n)), Depth: uint32(depth), Function: f, Line: n})
+	}
+	b.ClockSamples = []archive.ClockSample{{Runtime: "r", Clock: "monotonic", RawTicks: n * 1e9, UnixNanos: (n + 1) * 1e9}}
+	b.ProfileSources = []archive.ProfileSource{{Runtime: "r", Source: "go_exectrace", PeriodNanos: 4e6}}
+	return b
+}
+
+// TestStreamEvicts runs a recording of twenty minutes through a Stream that holds ten seconds. What is held does not grow, and
+// verdicts on what is recent are those of an Index of everything.
+func TestStreamEvicts(t *testing.T) {
+	const held, seconds = 10, 1200
+	s := NewStream(StreamConfig{})
+	s.Add(&archive.Batch{StackFrames: []archive.StackFrame{{Runtime: "r", Stack: 1, Function: "main.main"}}}) // comes once
+	var early, late StreamStats
+	for n := range int64(seconds) {
+		b := second(n)
+		s.Add(b)
+		s.Evict(b.Dispatches[0].StartNanos - held*1e9)
+		c := s.Certificate(&b.Dispatches[20])
+		require.Equal(t, ClassSynchronous, c.Class)
+		require.Equal(t, CorroborationSlept, c.Corroboration)
+		l := s.Link("r", archive.OwnerDispatch, 1, archive.OriginDispatch, &b.Dispatches[0].Origin)
+		require.Equal(t, archive.StackID(1), l.Stack, "a stack that comes once is kept")
+		o := b.Dispatches[0].Origin
+		o.Stack = 0
+		require.Equal(t, GradeA, s.Link("r", archive.OwnerDispatch, 1, archive.OriginDispatch, &o).Grade)
+		if n == 2*held {
+			early = s.Stats()
+		}
+	}
+	late = s.Stats()
+	for i, c := range late.counts() {
+		require.Equal(t, early.counts()[i].Held, c.Held, "kind %d", i)
+		require.Zero(t, c.Refused)
+	}
+	require.Greater(t, late.Samples.Evicted, uint64(seconds-2*held)*90)
+	rt := s.runtimes["r"]
+	require.LessOrEqual(t, len(rt.dispatch), 101*(held+1))
+	require.LessOrEqual(t, len(rt.stacks), held+3)
+	require.Less(t, len(s.ix.evidence.names.ids.values)+len(s.ix.evidence.names.stacks.values), 1<<15)
+
+	last := second(seconds - 1)
+	ix := NewIndex(Config{}, Facts{
+		Runtimes: last.Runtimes, Waits: last.Waits, Awaits: last.Awaits, Dispatches: last.Dispatches, Samples: last.Samples,
+		OffCPU: last.OffCPU, OriginEvents: last.OriginEvents, ProfileSources: last.ProfileSources, CommandBuffers: last.CommandBuffers,
+		StackFrames: append(last.StackFrames, archive.StackFrame{Runtime: "r", Stack: 1, Function: "main.main"}),
+	})
+	for i := range last.Dispatches {
+		d := &last.Dispatches[i]
+		require.Equal(t, ix.Certificate(d), s.Certificate(d))
+		require.Equal(t, ix.Link("r", archive.OwnerDispatch, 1, archive.OriginDispatch, &d.Origin), s.Link("r", archive.OwnerDispatch, 1, archive.OriginDispatch, &d.Origin))
+	}
+}
+
+// TestStreamRefuses fills a Stream with little room. What is too much is counted, and what is held stays right.
+func TestStreamRefuses(t *testing.T) {
+	const room = 50
+	s := NewStream(StreamConfig{MaxRows: room})
+	for n := range int64(20) {
+		s.Add(second(n))
+	}
+	st := s.Stats()
+	for i, c := range st.counts() {
+		require.LessOrEqual(t, c.Held, room+2, "kind %d", i) // the last stack is complete
+	}
+	for _, c := range []StreamCount{st.Samples, st.OffCPU, st.OriginEvents, st.Waits, st.Awaits, st.CommandBuffers, st.StackFrames} {
+		require.Positive(t, c.Refused, "%+v", st)
+	}
+	require.Positive(t, st.Refused())
+	first := second(0)
+	require.Equal(t, ClassSynchronous, s.Certificate(&first.Dispatches[0]).Class)
+	s.Evict(1 << 60) // forgets everything that has an instant
+	require.Equal(t, 0, s.Stats().Waits.Held)
+	s.Add(second(30)) // and there is room again
+	require.Equal(t, ClassSynchronous, s.Certificate(&second(30).Dispatches[0]).Class)
+}
+
+// BenchmarkEvidence measures the memory and the time that samples take, with and without goroutines.
+func BenchmarkEvidence(b *testing.B) {
+	for _, goroutines := range []int{0, 100} {
+		b.Run(map[int]string{0: "threads", 100: "goroutines"}[goroutines], func(b *testing.B) {
+			r := rand.New(rand.NewPCG(1, 1))
+			rows := make([]archive.Sample, million)
+			for i := range rows {
+				at := int64(1_700_000_000e9) + int64(i)*500_000 - r.Int64N(100)*1e6 // late by up to 100 ms
+				rows[i] = archive.Sample{Runtime: "r", ThreadID: int64(1 + r.IntN(8)), TimeNanos: at, Stack: archive.StackID(1 + r.IntN(5000))}
+				if goroutines > 0 {
+					rows[i].GoroutineID = int64(1 + r.IntN(goroutines))
+				}
+			}
+			var e *Evidence
+			for b.Loop() {
+				e = NewEvidence()
+				for i := 0; i < len(rows); i += 4096 {
+					e.AddSamples(rows[i:min(i+4096, len(rows))])
+				}
+				e.settle()
+				e.trim()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/million, "ns/sample")
+			var before, after runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			runtime.KeepAlive(e)
+			e = nil
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+			b.ReportMetric(float64(before.HeapAlloc-after.HeapAlloc)/million, "B/sample")
+		})
+	}
 }
