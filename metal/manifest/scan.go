@@ -18,6 +18,12 @@ import (
 func Scan(src []byte) []Function {
 	s := scanner{lex: lexer{src: src, line: 1, fresh: true}}
 	s.run()
+	templates := map[string]*found{}
+	for i := range s.found {
+		if f := &s.found[i]; f.template && !f.instance && templates[f.Name] == nil {
+			templates[f.Name] = f
+		}
+	}
 	var out []Function
 	for _, f := range s.found {
 		if !f.instance {
@@ -26,15 +32,12 @@ func Scan(src []byte) []Function {
 			}
 			continue
 		}
-		for _, t := range s.found {
-			if t.template && !t.instance && t.Name == f.Name {
-				f.StartLine, f.EndLine = t.StartLine, t.EndLine
-				if f.Stage == "" {
-					f.Stage = t.Stage
-				}
-				out = append(out, f.Function)
-				break
+		if t := templates[f.Name]; t != nil {
+			f.StartLine, f.EndLine = t.StartLine, t.EndLine
+			if f.Stage == "" {
+				f.Stage = t.Stage
 			}
+			out = append(out, f.Function)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Function) int { return a.StartLine - b.StartLine })
