@@ -128,6 +128,12 @@ func TestRunErrors(t *testing.T) {
 		{"dispatch", "id=xyz", "id"},
 		{"flame", "tid=-3", "tid"},
 		{"info", "x=1", "x"},
+		{"cpu_top", "by=weight", "by"},
+		{"flame", "mode=up", "mode"},
+		{"gaps", "", "lane"},
+		{"wall", "pid=-1", "pid"},
+		{"why", "", "dispatch"},
+		{"why", "dispatch=1&wait=2", "dispatch"},
 	} {
 		v, err := url.ParseQuery(tc.params)
 		require.NoError(t, err)
@@ -137,6 +143,13 @@ func TestRunErrors(t *testing.T) {
 			assert.Equal(t, tc.name, param.Name, "%s?%s", tc.query, tc.params)
 		}
 	}
+	for _, name := range Names() {
+		err := Check(name, url.Values{"nosuch": {"1"}})
+		var param *ParamError
+		assert.ErrorAs(t, err, &param, name)
+	}
+	require.NoError(t, Check("top", url.Values{"by": {"count"}}))
+	require.ErrorIs(t, Check("nosuch", nil), ErrUnknownQuery)
 	_, err = Run(t.Context(), r, "dispatch", url.Values{"id": {"12"}})
 	require.ErrorIs(t, err, ErrNotFound)
 }

@@ -305,6 +305,8 @@ func (v *view) whyOrigin(ctx context.Context, row *WhyRow, rt archive.RuntimeID,
 		}
 	}
 	switch {
+	case (l.Status == origin.StatusTooFar || l.Status == origin.StatusStale) && x.GoTarget && !x.ThreadLocked && x.Goroutine == 0:
+		row.fix("Goroutines share threads, so more samples would not help: capture exact stacks with stax record --origins stack")
 	case l.Status != origin.StatusLinked:
 		row.fix(statusHints[l.Status])
 	case l.Weak:
