@@ -32,6 +32,12 @@
 // A program that ends should call [Shutdown]. One that does not loses what was not yet drained, and the recording says
 // that it ended without a farewell.
 //
+// # Companions
+//
+// sdk/cputrace adds the CPU side of a recording: samples, waits and the exact stacks of origins. sdk/otelsdk sends lanes
+// through an existing OpenTelemetry pipeline and gives ordinary spans their origin. Programs that want to follow a
+// recording themselves use [Subscribe].
+//
 // # Values and concurrency
 //
 // Lanes, names, keys, shaders, queues and counter sets are made once and used from any goroutine. [Dispatch],

@@ -33,6 +33,7 @@ type timing struct {
 	maxRetry    time.Duration
 	lastWords   time.Duration // for everything left after the recording ended
 	floor       int64         // ns of trace cost per second that are never too much
+	compress    bool          // for a receiver on this machine, too
 }
 
 func (t timing) withDefaults() timing {
@@ -63,7 +64,7 @@ func (t timing) withDefaults() timing {
 //
 // stop undoes it: it returns when a running trace has ended and its data was sent or given up, after 2 seconds at most.
 // It may be called more than once and from any goroutine. A program that shuts its runtime down needs no stop:
-// [sdk.Shutdown] ends and delivers the trace.
+// [sdk.Shutdown] ends and delivers the trace. [sdk.Flush] does not wait for the trace.
 func Enable(o Options) (stop func()) {
 	enabledMu.Lock()
 	defer enabledMu.Unlock()

@@ -386,6 +386,26 @@ func TestCollectorAway(t *testing.T) {
 	})
 }
 
+func TestCompressed(t *testing.T) {
+	c := collectortest.New(t)
+	recorded(c, "r")
+	rt := enable(t, c, func(o *timing) { o.compress = true })
+	c.Until("a generation", func(v collectortest.View) bool {
+		return len(profiles(v, "r", goTrace, semconv.ProfileStateRunning)) > 0
+	})
+	if err := rt.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	c.See(func(v collectortest.View) {
+		for _, p := range profiles(v, "r", goTrace, semconv.ProfileStateRunning) {
+			checkGeneration(t, p)
+			if !p.Gzipped {
+				t.Error("not compressed")
+			}
+		}
+	})
+}
+
 func TestInert(t *testing.T) {
 	c := collectortest.New(t)
 	before := runtime.NumGoroutine()

@@ -23,6 +23,9 @@
 // and a plain CPU profile without threads and goroutines goes on, so that origins lose their exact stacks from the trace.
 // After 30 s, and then after ever longer pauses, the trace is tried again.
 //
+// While the trace runs the OpenTelemetry SDK makes a task of each of its spans, which then take about 2.5 instead of
+// 1.3 µs to start and end.
+//
 // # What can be lost
 //
 // Generations of more than 8 MiB, and generations that the collector does not take in time (4 of them, 32 MiB, wait at

@@ -350,7 +350,7 @@ func unsupported(status int) bool {
 // deliver sends one request with retries.
 func (s *session) deliver(enc *encoder, packed *bytes.Buffer, entries []*entry) error {
 	body, gzipped := enc.request(entries), false
-	if !s.client.Local() {
+	if s.timing.compress || !s.client.Local() {
 		packed.Reset()
 		z, _ := gzip.NewWriterLevel(packed, gzip.BestSpeed) // the level is legal
 		_, _ = z.Write(body)                                // a buffer takes everything

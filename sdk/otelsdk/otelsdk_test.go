@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -363,6 +364,17 @@ func TestHeldBack(t *testing.T) {
 		t.Errorf("dispatch %+v", dispatch)
 	}
 	s.Drained(true)
+}
+
+func TestLogSpanDoesNotAllocate(t *testing.T) {
+	if err := trace.Start(io.Discard); err != nil {
+		t.Skip(err)
+	}
+	defer trace.Stop()
+	id := oteltrace.SpanID{1, 2, 3}
+	if got := testing.AllocsPerRun(1000, func() { logSpan(t.Context(), id) }); got != 0 && !raceEnabled {
+		t.Errorf("%v allocations, want 0", got)
+	}
 }
 
 func TestResource(t *testing.T) {

@@ -1,0 +1,5 @@
+//go:build !race
+
+package otelsdk
+
+const raceEnabled = false
