@@ -395,23 +395,37 @@ func TestBottleneck(t *testing.T) {
 		verdict Verdict
 		text    string
 	}{
-		{"the tap is slower than the source", camera(33*ms, 40*ms, 900), CannotKeepUp,
+		{
+			"the tap is slower than the source", camera(33*ms, 40*ms, 900), CannotKeepUp,
 			"Tap 'frame_processor' takes 40 ms per call, but the source delivers every 33 ms (30.3 per second): it cannot keep up with 33 ms. " +
-				"It manages 25 per second at most; the rest (18%) piles up or is dropped. Make it faster, run it in parallel, or let the source deliver less."},
-		{"the declared pace counts", camera(40*ms, 40*ms, 900, Every(33333333)), CannotKeepUp,
+				"It manages 25 per second at most; the rest (18%) piles up or is dropped. Make it faster, run it in parallel, or let the source deliver less.",
+		},
+		{
+			"the declared pace counts", camera(40*ms, 40*ms, 900, Every(33333333)), CannotKeepUp,
 			"Tap 'frame_processor' takes 40 ms per call, but the source delivers every 33.3 ms (30 per second): it cannot keep up with 33.3 ms. " +
-				"It manages 25 per second at most; the rest (17%) piles up or is dropped. Make it faster, run it in parallel, or let the source deliver less."},
-		{"the source waits for the tap", camera(40*ms, 39*ms, 900), SetsThePace,
-			"Tap 'frame_processor' takes 39 ms per call, and a value comes every 40 ms: it has no time left. If the source waits for it, it is what sets the pace."},
-		{"fast enough", camera(33*ms, 11*ms, 900), KeepsUp,
-			"Tap 'frame_processor' takes 11 ms per call, more than any other, and keeps up: a value comes every 33 ms, so it is busy 33% of the time."},
-		{"two at once", parallel(), KeepsUp,
-			"Tap 'frame_processor' takes 40 ms per call (20 ms per value, with up to 2 calls at once), more than any other, and keeps up: a value comes every 33 ms, so it is busy 61% of the time."},
-		{"two sources", several(), CannotKeepUp,
+				"It manages 25 per second at most; the rest (17%) piles up or is dropped. Make it faster, run it in parallel, or let the source deliver less.",
+		},
+		{
+			"the source waits for the tap", camera(40*ms, 39*ms, 900), SetsThePace,
+			"Tap 'frame_processor' takes 39 ms per call, and a value comes every 40 ms: it has no time left. If the source waits for it, it is what sets the pace.",
+		},
+		{
+			"fast enough", camera(33*ms, 11*ms, 900), KeepsUp,
+			"Tap 'frame_processor' takes 11 ms per call, more than any other, and keeps up: a value comes every 33 ms, so it is busy 33% of the time.",
+		},
+		{
+			"two at once", parallel(), KeepsUp,
+			"Tap 'frame_processor' takes 40 ms per call (20 ms per value, with up to 2 calls at once), more than any other, and keeps up: a value comes every 33 ms, so it is busy 61% of the time.",
+		},
+		{
+			"two sources", several(), CannotKeepUp,
 			"Transform 'merge' takes 15 ms per call, but the source delivers every 10 ms (100 per second): it cannot keep up with 10 ms. " +
-				"It manages 66.7 per second at most; the rest (33%) piles up or is dropped. Make it faster, run it in parallel, or let the source deliver less."},
-		{"one value says nothing of the pace", camera(33*ms, 40*ms, 1), Slowest,
-			"Tap 'frame_processor' takes 40 ms per call, more than any other. How often the source delivers is not known."},
+				"It manages 66.7 per second at most; the rest (33%) piles up or is dropped. Make it faster, run it in parallel, or let the source deliver less.",
+		},
+		{
+			"one value says nothing of the pace", camera(33*ms, 40*ms, 1), Slowest,
+			"Tap 'frame_processor' takes 40 ms per call, more than any other. How often the source delivers is not known.",
+		},
 	} {
 		b := tc.r.Snapshot().Bottleneck
 		if b == nil || b.Verdict != tc.verdict || b.Recommendation != tc.text {

@@ -17,11 +17,13 @@ func TestFixedStep(t *testing.T) {
 		{"a step per frame", 0, []time.Duration{10 * ms, 10 * ms}, []step{{10 * ms, 10 * ms, 0}, {10 * ms, 10 * ms, 0}}},
 		{"short frames add up", 0, []time.Duration{4 * ms, 4 * ms, 4 * ms}, []step{{4 * ms, 12 * ms, 2 * ms}}},
 		{
-			"a long frame runs several steps", 0, []time.Duration{35 * ms},
+			"a long frame runs several steps", 0,
+			[]time.Duration{35 * ms},
 			[]step{{35 * ms, 35 * ms, 25 * ms}, {35 * ms, 25 * ms, 15 * ms}, {35 * ms, 15 * ms, 5 * ms}},
 		},
 		{
-			"the clamp does not hide the backlog", 2, []time.Duration{55 * ms, 10 * ms},
+			"the clamp does not hide the backlog", 2,
+			[]time.Duration{55 * ms, 10 * ms},
 			[]step{{55 * ms, 55 * ms, 45 * ms}, {55 * ms, 45 * ms, 35 * ms}, {10 * ms, 45 * ms, 35 * ms}, {10 * ms, 35 * ms, 25 * ms}},
 		},
 		{"a clock that went back", 0, []time.Duration{-5 * ms, 10 * ms}, []step{{10 * ms, 10 * ms, 0}}},

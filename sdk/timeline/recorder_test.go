@@ -422,6 +422,8 @@ func TestPanickingSystem(t *testing.T) {
 //go:noinline
 func explode(v any) error { panic(v) }
 
+var noMap map[int]int
+
 func TestRuntimeErrorAndGoexit(t *testing.T) {
 	c := &fakeClock{}
 	r := enabled(c)
@@ -434,7 +436,7 @@ func TestRuntimeErrorAndGoexit(t *testing.T) {
 	_ = r.CaptureSystem("later", c.work(0))
 	func() {
 		defer func() { _ = recover() }()
-		_ = r.CaptureSystem("nil map", func() error { var m map[int]int; m[1] = 2; return nil })
+		_ = r.CaptureSystem("nil map", func() error { noMap[1] = 2; return nil })
 	}()
 	_ = r.CaptureSystem("bad error", func() error { return badError{} })
 	r.EndTick(TickEnd{})
