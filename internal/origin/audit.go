@@ -314,6 +314,9 @@ func (f *rawFacts) about(raw *Raw, ix *Index, wait archive.WaitID) {
 // exact returns the frames of an origin's exact stack, and the goroutine that the execution trace says it was on.
 func (f *rawFacts) exact(ix *Index, id archive.RuntimeID, o *archive.Origin) (frames []archive.StackFrame, goroutine int64) {
 	rt := ix.runtimes[id]
+	if rt == nil {
+		return nil, 0
+	}
 	event := ix.event(rt, o.ThreadID, o.TimeNanos)
 	for _, stack := range []archive.StackID{o.Stack, event.stack} {
 		if stack == 0 {

@@ -177,7 +177,7 @@ func (ix *Index) weigh(rt *runtimeIndex, w *waitRow, x *CorroborationExplanation
 	off.finish()
 	x.OffCPUNanos = off.measure(w.begin, w.end)
 	x.RestNanos = x.WaitNanos - x.OffCPUNanos
-	x.AllowedNanos = max(x.WaitNanos/10, x.PeriodNanos, ix.evidence.tolerances.rest)
+	x.AllowedNanos = max(x.WaitNanos/10, x.PeriodNanos, ix.evidence.rest)
 
 	var t tally
 	rt.kin.samples(&ix.evidence.names, r, w.begin+edge, w.end-edge, func(nanos int64, stack uint32) {

@@ -19,7 +19,13 @@ func Load(ctx context.Context, r *archive.Reader, cfg Config) (*Index, error) {
 		func() error { return scan(ctx, r, ix.addWaits) },
 		func() error { return scan(ctx, r, ix.addAwaits) },
 		func() error { return ix.loadEvidence(ctx, r, cfg) },
-		func() error { ix.seal(); ix.evidence.trim(); return nil },
+		func() error {
+			ix.seal()
+			if cfg.Evidence == nil {
+				ix.evidence.trim()
+			}
+			return nil
+		},
 	)
 	if err != nil || !ix.observes() {
 		return ix, err

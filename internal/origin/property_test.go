@@ -354,7 +354,8 @@ func corroboratedScenario(b []byte) *scenario {
 	s, sc := &source{b}, &scenario{}
 	sc.Runtimes = []archive.Runtime{{ID: "r", PID: 7, SDKLanguage: pick(s, "go", "go", "")}, {ID: "s", PID: 7}}
 	for i, functions := range [][]string{
-		{"wait", "help", "go", "run", "main", "runtime.goexit"}, {"burn", "other", "run", "main", "runtime.goexit"},
+		{"wait", "help", "go", "run", "main", "runtime.goexit"},
+		{"burn", "other", "run", "main", "runtime.goexit"},
 		{"poll", "wait", "help", "go", "run", "main", "runtime.goexit"},
 	} {
 		rt := pick[archive.RuntimeID](s, "r", "r", "s")
