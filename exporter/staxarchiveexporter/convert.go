@@ -121,7 +121,7 @@ func (s *state) convert(req *request, resource pcommon.Resource, f func(*runtime
 // Drop implements [otlprows.Hooks].
 func (q *request) Drop(seq archive.Seq, signal, reason string, n int) {
 	if seq.N != 0 && n == 1 {
-		q.seqDrops = append(q.seqDrops, seqDrop{seqKey{q.rs.id, seq}, signal, reason})
+		q.seqDrops = append(q.seqDrops, seqDrop{q.rs.id, seq, signal, reason})
 		return
 	}
 	q.drop(q.rs.id, seq, signal, reason, n)

@@ -114,19 +114,19 @@ func (s *seqs) shard(id uint32) *seqShard {
 
 // claimed is a number that a request has taken.
 type claimed struct {
-	of  *seqs
-	key seqKey
-	sh  *seqShard
+	of *seqs
+	seqNumber
 }
 
-type seqKey struct {
-	runtime archive.RuntimeID
-	seq     archive.Seq
+type seqNumber struct {
+	sh *seqShard
+	n  uint64
 }
 
 // seqDrop is a numbered record that became no row. It has a number like the others: a copy of it is no second loss.
 type seqDrop struct {
-	key            seqKey
+	runtime        archive.RuntimeID
+	seq            archive.Seq
 	signal, reason string
 }
 
@@ -142,18 +142,18 @@ func (s *state) claims(q *request) error {
 	c := claimer{s: s, q: q}
 	defer c.unlock()
 	b := &q.batch
-	b.Dispatches = slices.DeleteFunc(b.Dispatches, func(d archive.Dispatch) bool {
+	b.Dispatches = without(b.Dispatches, func(d *archive.Dispatch) bool {
 		return c.remove(d.Runtime, d.Seq, otlprows.SignalDispatch, archive.OwnerDispatch, uint64(d.ID))
 	})
-	b.CommandBuffers = slices.DeleteFunc(b.CommandBuffers, func(x archive.CommandBuffer) bool {
+	b.CommandBuffers = without(b.CommandBuffers, func(x *archive.CommandBuffer) bool {
 		return c.remove(x.Runtime, x.Seq, otlprows.SignalCommandBuffer, archive.OwnerCommandBuffer, uint64(x.ID))
 	})
-	b.Waits = slices.DeleteFunc(b.Waits, func(w archive.Wait) bool {
+	b.Waits = without(b.Waits, func(w *archive.Wait) bool {
 		return c.remove(w.Runtime, w.Seq, otlprows.SignalWait, archive.OwnerWait, uint64(w.ID))
 	})
 	for _, d := range q.seqDrops {
-		if !c.remove(d.key.runtime, d.key.seq, d.signal, "", 0) {
-			q.drop(d.key.runtime, d.key.seq, d.signal, d.reason, 1)
+		if !c.remove(d.runtime, d.seq, d.signal, "", 0) {
+			q.drop(d.runtime, d.seq, d.signal, d.reason, 1)
 		}
 	}
 	if c.underWay {
@@ -175,13 +175,29 @@ func (s *state) claims(q *request) error {
 	return nil
 }
 
+// without removes rows, as slices.DeleteFunc does. Rows are large: nothing is copied while nothing is removed.
+func without[T any](rows []T, remove func(*T) bool) []T {
+	kept := 0
+	for i := range rows {
+		if remove(&rows[i]) {
+			continue
+		}
+		if kept != i {
+			rows[kept] = rows[i]
+		}
+		kept++
+	}
+	clear(rows[kept:])
+	return rows[:kept]
+}
+
 // claimer is the work of claims. It holds the lock of one runtime's numbers at a time.
 type claimer struct {
 	s        *state
 	q        *request
 	runtime  archive.RuntimeID
 	of       *seqs // locked; nil: none
-	own      map[seqKey]bool
+	own      map[seqNumber]bool
 	removed  map[owner]bool
 	underWay bool
 }
@@ -208,18 +224,18 @@ func (c *claimer) remove(rt archive.RuntimeID, seq archive.Seq, signal string, k
 	if sh == nil {
 		return false
 	}
-	key := seqKey{rt, seq}
+	key := seqNumber{sh, seq.N}
 	switch sh.claim(seq.N) {
 	case claimNew:
-		c.q.claimed = append(c.q.claimed, claimed{c.of, key, sh})
+		c.q.claimed = append(c.q.claimed, claimed{c.of, key})
 		return false
 	case claimUnknown:
 		return false
 	case claimUnderWay:
 		if c.own == nil {
-			c.own = map[seqKey]bool{}
+			c.own = map[seqNumber]bool{}
 			for _, x := range c.q.claimed {
-				c.own[x.key] = true
+				c.own[x.seqNumber] = true
 			}
 		}
 		if c.own[key] { // twice in one request: the first one counts, with what belongs to it
@@ -250,7 +266,7 @@ func (q *request) settle(stored bool) {
 			held = c.of
 			held.mu.Lock()
 		}
-		c.sh.settle(c.key.seq.N, stored)
+		c.sh.settle(c.n, stored)
 	}
 	if held != nil {
 		held.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"runtime/trace"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -212,6 +213,18 @@ func waitHere(wait func()) (x truth) {
 	return x
 }
 
+// waitingIn counts the goroutines that wait below a function.
+func waitingIn(function string) (n int) {
+	buf := make([]byte, 1<<20)
+	for _, g := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+		header, frames, _ := strings.Cut(g, "\n")
+		if strings.Contains(frames, "."+function+"(") && !strings.Contains(header, "[running") && !strings.Contains(header, "[runnable") {
+			n++
+		}
+	}
+	return n
+}
+
 func TestWaits(t *testing.T) {
 	for _, split := range []bool{false, true} {
 		name := map[bool]string{false: "in one generation", true: "over the border of generations"}[split]
@@ -228,7 +241,13 @@ func TestWaits(t *testing.T) {
 				go func() { p.result <- waitHere(wait) }()
 				begun = append(begun, p)
 			}
-			time.Sleep(2 * time.Millisecond) // all wait; those that do not yet are still told right
+			require.Eventually(t, func() bool {
+				done := 0
+				for _, p := range begun {
+					done += len(p.result)
+				}
+				return done+waitingIn("waitHere") == len(begun)
+			}, time.Minute, time.Millisecond)
 			if split {
 				r.cut()
 			}
@@ -255,7 +274,7 @@ func TestWaits(t *testing.T) {
 				var best archive.OffCPU
 				for _, row := range a.waits {
 					inside := row.BeginNanos > x.begin-1e6 && row.EndNanos < x.end+1e6
-					if row.GoroutineID == o.GoroutineID && inside && row.EndNanos-row.BeginNanos > best.EndNanos-best.BeginNanos {
+					if row.GoroutineID == o.GoroutineID && row.Detail == w.detail && inside && row.EndNanos-row.BeginNanos > best.EndNanos-best.BeginNanos {
 						best = row
 					}
 				}
@@ -464,8 +483,8 @@ func TestShortWaits(t *testing.T) {
 		k, c := keep[i].Stats, cut[i].Stats
 		require.Zero(t, k.WaitsShort)
 		require.Equal(t, k.Waits, c.Waits)
-		require.Equal(t, int(k.Waits), len(keep[i].Waits))
-		require.Equal(t, int(c.Waits-c.WaitsShort), len(cut[i].Waits))
+		require.Len(t, keep[i].Waits, int(k.Waits))
+		require.Len(t, cut[i].Waits, int(c.Waits-c.WaitsShort))
 		var short int64
 		for _, w := range keep[i].Waits {
 			short += w.EndNanos - w.BeginNanos

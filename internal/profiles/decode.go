@@ -562,7 +562,7 @@ func (r *resource) facts(f Facts, source string, p pprofile.Profile, samples, wa
 		row := f.ProfileSource
 		row.Source = source
 		r.out.Sources = append(r.out.Sources, row)
-	case f.Source == "" && !(f.lost() && p.Samples().Len() == 0):
+	case f.Source == "" && (!f.lost() || p.Samples().Len() > 0):
 		i, ok := r.foreign[source]
 		if !ok {
 			i = len(r.out.Sources)

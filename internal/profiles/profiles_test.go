@@ -324,7 +324,7 @@ func TestPprof(t *testing.T) {
 	require.NoError(t, err)
 	d, period, err := FromPprof(buf.Bytes(), semconv.ProfileSourceGoCPUProfile, 1<<20)
 	require.NoError(t, err)
-	require.EqualValues(t, 1e7, period)
+	require.EqualValues(t, 10_000_000, period)
 	var count, cpu int64
 	for _, s := range want.Sample {
 		count += s.Value[0]

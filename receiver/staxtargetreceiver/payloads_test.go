@@ -128,7 +128,7 @@ func TestExecutionTrace(t *testing.T) {
 	s := got.Sources[0]
 	require.Equal(t, semconv.ProfileSourceGoExecTrace, s.Source)
 	require.Equal(t, semconv.ProfileStateRunning, s.State)
-	require.EqualValues(t, []int64{1000, 1500, 77, int64(len(payload)), 1}, []int64{s.BeginNanos, s.EndNanos, s.CostNanos, int64(s.Bytes), int64(s.OriginEvents)})
+	require.Equal(t, []int64{1000, 1500, 77, int64(len(payload)), 1}, []int64{s.BeginNanos, s.EndNanos, s.CostNanos, int64(s.Bytes), int64(s.OriginEvents)})
 	require.NotZero(t, s.Waits)
 	require.NotZero(t, s.Events)
 	require.Positive(t, s.ClockErrorNanos)
@@ -253,7 +253,7 @@ func TestPprofPayloads(t *testing.T) {
 	got := profiles.Decode(fx.profiles.AllProfiles()[0], 0)
 	require.NotEmpty(t, got.Samples)
 	require.Equal(t, semconv.ScopeCPUTrace, got.Samples[0].Source)
-	require.EqualValues(t, 1e7, got.Sources[0].PeriodNanos)
+	require.EqualValues(t, 10_000_000, got.Sources[0].PeriodNanos)
 
 	code, _, _ = fx.sendProfiles(payloadRequest(profiles.PayloadPprof, buf.Bytes()))
 	require.Equal(t, http.StatusOK, code)
