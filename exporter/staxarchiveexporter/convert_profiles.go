@@ -110,11 +110,11 @@ func (s *state) foreignProfiles(req *request, rs *runtimeState, pd pprofile.Prof
 // maxAppendRows is less than what an archive takes in one append, to leave room for what comes with each.
 const maxAppendRows = 100_000
 
-// parts splits the batch of a request with profiles into batches that an archive takes. What may be written twice without
+// parts splits the batch of a request with profiles into batches of about limit rows, which an archive takes. What may be written twice without
 // harm (runtimes, threads, stacks) comes first, so an append that fails before the last batches leaves nothing behind that
 // a second try would double. The parts share the memory of b.
-func parts(b *archive.Batch) []*archive.Batch {
-	if b.Len() <= maxAppendRows {
+func parts(b *archive.Batch, limit int) []*archive.Batch {
+	if b.Len() <= limit {
 		return []*archive.Batch{b}
 	}
 	var out []*archive.Batch
@@ -122,9 +122,9 @@ func parts(b *archive.Batch) []*archive.Batch {
 	if first.Len() > 0 {
 		out = append(out, first)
 	}
-	split(&out, b.Threads, func(x *archive.Batch, rows []archive.Thread) { x.Threads = rows })
+	split(&out, limit, b.Threads, func(x *archive.Batch, rows []archive.Thread) { x.Threads = rows })
 	for rows := b.StackFrames; len(rows) > 0; { // a stack stays in one piece
-		n := min(maxAppendRows, len(rows))
+		n := min(limit, len(rows))
 		for n < len(rows) && rows[n].Depth != 0 {
 			n++
 		}
@@ -133,18 +133,18 @@ func parts(b *archive.Batch) []*archive.Batch {
 	}
 	rest := *b
 	rest.Runtimes, rest.Lanes, rest.Counters, rest.Threads, rest.StackFrames = nil, nil, nil, nil, nil
-	if rest.Len() <= maxAppendRows {
+	if rest.Len() <= limit {
 		return append(out, &rest)
 	}
-	split(&out, b.Samples, func(x *archive.Batch, rows []archive.Sample) { x.Samples = rows })
-	split(&out, b.OffCPU, func(x *archive.Batch, rows []archive.OffCPU) { x.OffCPU = rows })
-	split(&out, b.OriginEvents, func(x *archive.Batch, rows []archive.OriginEvent) { x.OriginEvents = rows })
+	split(&out, limit, b.Samples, func(x *archive.Batch, rows []archive.Sample) { x.Samples = rows })
+	split(&out, limit, b.OffCPU, func(x *archive.Batch, rows []archive.OffCPU) { x.OffCPU = rows })
+	split(&out, limit, b.OriginEvents, func(x *archive.Batch, rows []archive.OriginEvent) { x.OriginEvents = rows })
 	rest.Samples, rest.OffCPU, rest.OriginEvents = nil, nil, nil
 	return append(out, &rest)
 }
 
-func split[T any](out *[]*archive.Batch, rows []T, set func(*archive.Batch, []T)) {
-	for part := range slices.Chunk(rows, maxAppendRows) {
+func split[T any](out *[]*archive.Batch, limit int, rows []T, set func(*archive.Batch, []T)) {
+	for part := range slices.Chunk(rows, limit) {
 		b := &archive.Batch{}
 		set(b, part)
 		*out = append(*out, b)

@@ -57,6 +57,7 @@ type archiveExporter struct {
 	now       func() time.Time
 	create    func(dir string, info archive.RecordingInfo, o archive.WriterOptions) (writer, error)
 	derive    func(ctx context.Context, dir string) error
+	maxRows   int // of one append of profiles
 
 	mu     sync.Mutex
 	refs   int // started signals
@@ -87,7 +88,7 @@ func newArchiveExporter(cfg *Config, set exporter.Settings, forget func()) (*arc
 		create: func(dir string, info archive.RecordingInfo, o archive.WriterOptions) (writer, error) {
 			return archive.Create(dir, info, o)
 		},
-		derive: origin.DeriveInto, stores: map[recording.ID]*store{},
+		derive: origin.DeriveInto, maxRows: maxAppendRows, stores: map[recording.ID]*store{},
 	}, nil
 }
 
@@ -371,7 +372,7 @@ func (e *archiveExporter) write(st *store, q *request) error {
 		return st.w.Append(&q.batch)
 	}
 	begun := false
-	all := parts(&q.batch)
+	all := parts(&q.batch, e.maxRows)
 	for i, part := range all {
 		err := st.w.Append(part)
 		if err == nil {

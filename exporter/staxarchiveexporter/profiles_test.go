@@ -111,15 +111,15 @@ func TestProfilesNotUnderstood(t *testing.T) {
 	assert.Equal(t, "malformed_sample", in.Drops[0].Reason)
 }
 
-// bigData is more than one append takes.
+// bigData is more than one append takes of a rig with few rows.
 func bigData() profiles.Data {
 	d := traceData()
-	for i := range 150_000 {
+	for i := range 1_500 {
 		s := d.Samples[0]
 		s.TimeNanos += int64(i) + 1
 		d.Samples = append(d.Samples, s)
 	}
-	for i := range 60_000 {
+	for i := range 600 {
 		st := testStack(fmt.Sprint("main.f", i))
 		d.Stacks = append(d.Stacks, st)
 		w := d.OffCPU[0]
@@ -131,14 +131,15 @@ func bigData() profiles.Data {
 
 func TestProfilesLargerThanAnAppend(t *testing.T) {
 	r := newRig(t)
+	r.e.maxRows = 1000
 	rec := r.start()
 	require.NoError(t, r.profiles.ConsumeProfiles(t.Context(), profileRequest(rec.ID(), "x", bigData())))
 	in := r.stop(rec)
 	require.Empty(t, in.Drops)
 	got := dump(t, rec)
-	assert.Equal(t, 150_001, strings.Count(got, "\nsamples "))
-	assert.Equal(t, 60_001, strings.Count(got, "\noff_cpu "))
-	assert.Equal(t, 2*60_002, strings.Count(got, "\nstack_frames "))
+	assert.Equal(t, 1_501, strings.Count(got, "\nsamples "))
+	assert.Equal(t, 601, strings.Count(got, "\noff_cpu "))
+	assert.Equal(t, 2*602, strings.Count(got, "\nstack_frames "))
 }
 
 // TestProfilesPartlyStored: a failure between the parts does not make the sender double what is stored.
@@ -146,6 +147,7 @@ func TestProfilesPartlyStored(t *testing.T) {
 	for failAt, doubled := range map[int]bool{1: false, 6: true} {
 		t.Run(fmt.Sprint("append ", failAt), func(t *testing.T) {
 			r := newRig(t)
+			r.e.maxRows = 1000
 			w := r.fake()
 			w.failAt = failAt
 			w.err = errors.New("disk")
