@@ -630,6 +630,9 @@ func TestNoAllocations(t *testing.T) {
 //go:noinline
 func work(v int) { sink += v }
 
+// forward is a wrapper that does nothing: what a call through any wrapper costs.
+func forward(f func(int)) func(int) { return func(v int) { f(v) } }
+
 func BenchmarkTap(b *testing.B) {
 	off := NewRegistry(Options{Mode: Switchable}).Record("r")
 	timed := NewRegistry(Options{Mode: On}).Record("r")
@@ -637,7 +640,7 @@ func BenchmarkTap(b *testing.B) {
 	for _, tc := range []struct {
 		name string
 		f    func(int)
-	}{{"plain", work}, {"off at wrap time", Tap(nil, work)}, {"switched off", Tap(off, work)}, {"on", Tap(timed, work)}, {"on without clock", Tap(fixed, work)}} {
+	}{{"plain", work}, {"empty wrapper", forward(work)}, {"off at wrap time", Tap(nil, work)}, {"switched off", Tap(off, work)}, {"on", Tap(timed, work)}, {"on without clock", Tap(fixed, work)}} {
 		b.Run(tc.name, func(b *testing.B) {
 			f := tc.f
 			b.ReportAllocs()
