@@ -252,6 +252,10 @@ func renderWall(k *asked, answer query.WallAnswer) error {
 		}
 		k.cutNote(len(answer.Links), answer.LinksMatched, "links")
 	}
+	if answer.Nested+answer.Linked == 0 {
+		k.footer(answer.Coverage, answer.Hints)
+		return nil
+	}
 	k.footer(answer.Coverage, answer.Hints, legendTarget+" What is linked ran in parallel as far as is known; stax why dispatch ID says why.")
 	return nil
 }

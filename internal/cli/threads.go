@@ -31,7 +31,7 @@ func renderThreads(k *asked, answer query.ThreadsAnswer) error {
 		num("THREAD ID"), text("NAME", 6), text("KIND", 0), num("PID"), num("ON CPU"), num("SAMPLES"), num("OFF CPU"), num("RAN"), num("QUEUED"),
 		num("DISPATCHES"), num("WAITS"), num("IN WAITS"), text("QUEUED ON", 9),
 	}}
-	var pids = map[int64]bool{}
+	pids := map[int64]bool{}
 	var sampled, off, unknown bool
 	for _, r := range answer.Rows {
 		pids[r.PID] = true

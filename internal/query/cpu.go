@@ -3,7 +3,10 @@ package query
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/stax-otel/stax/archive"
 )
@@ -26,12 +29,6 @@ func (c *CPUTime) add(s *archive.Sample) {
 	} else {
 		c.SamplesWithoutTime = addSaturated(c.SamplesWithoutTime, n)
 	}
-}
-
-func (c *CPUTime) join(o CPUTime) {
-	c.Samples = addSaturated(c.Samples, o.Samples)
-	c.OnCPUNanos = addSaturated(c.OnCPUNanos, o.OnCPUNanos)
-	c.SamplesWithoutTime = addSaturated(c.SamplesWithoutTime, o.SamplesWithoutTime)
 }
 
 // compareCPU orders by processor time, then by samples, most first.
@@ -155,17 +152,18 @@ func (s *stackSums) ordered(visit func(stackKey, *CPUTime)) {
 }
 
 // hints says what makes the figures less than they look.
-func (s *stackSums) hints(v *view, f cpuFilter) []Hint {
+func (s *stackSums) hints(v *view) []Hint {
 	var out []Hint
-	sources := map[int64]int{}
+	sources := map[int64][]string{}
 	for p := range s.byProducer {
-		sources[p.pid]++
+		sources[p.pid] = append(sources[p.pid], p.source)
 	}
-	for _, n := range sources {
-		if n > 1 {
+	for _, pid := range slices.Sorted(maps.Keys(sources)) {
+		if names := sources[pid]; len(names) > 1 {
+			slices.Sort(names)
 			out = append(out, Hint{
-				"several_sources", "One process was sampled by several sources: the same time may be counted twice.",
-				"See which: stax diagnose; ask for one of them: --source NAME",
+				"several_sources", fmt.Sprintf("Process %d was sampled by several sources (%s): the same time may be counted twice.", pid, strings.Join(names, ", ")),
+				"Ask for one of them: stax top --source " + names[0],
 			})
 			break
 		}

@@ -138,7 +138,7 @@ func (v *view) cpuTop(ctx context.Context, a *CPUTopAnswer, p CPUTopParams) erro
 	a.Matched = len(a.Rows)
 	a.Rows = cut(a.Rows, p.Limit)
 	a.CPUTime = sums.total
-	a.Hints = append(a.Hints, sums.hints(v, filter)...)
+	a.Hints = append(a.Hints, sums.hints(v)...)
 	if a.Matched == 0 && sums.total.Samples > 0 {
 		a.Hints = append(a.Hints, Hint{"no_match", "No function matches the name.", "See all: stax top --limit 0"})
 	}

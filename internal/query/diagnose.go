@@ -273,6 +273,8 @@ func (v *view) diagnoseLanes(f *findings, s *survey) {
 		}
 	}
 	switch {
+	case len(v.lanes) == 0 && v.cpuRows():
+		f.add(SeverityInfo, topicLanes, "no_lane", n, "Make a lane with sdk.NewLane to see work beside the CPU", "The target has no lane: the recording is about the CPU alone.")
 	case len(v.lanes) == 0:
 		f.add(SeverityError, topicLanes, "no_lane", n, "Make a lane with sdk.NewLane and report dispatches on it", "The target has no lane.")
 	case s.work.count == 0:

@@ -295,7 +295,7 @@ func (v *view) flameCPU(ctx context.Context, a *FlameAnswer, p FlameParams) erro
 	}
 	a.Rows = append(a.Rows, v.cpuTree(sums, p.Limit))
 	a.SamplesWithoutTime = sums.total.SamplesWithoutTime
-	a.Hints = append(a.Hints, sums.hints(v, filter)...)
+	a.Hints = append(a.Hints, sums.hints(v)...)
 	return nil
 }
 

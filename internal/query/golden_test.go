@@ -146,7 +146,7 @@ func TestRunErrors(t *testing.T) {
 	for _, name := range Names() {
 		err := Check(name, url.Values{"nosuch": {"1"}})
 		var param *ParamError
-		assert.ErrorAs(t, err, &param, name)
+		require.ErrorAs(t, err, &param, name)
 	}
 	require.NoError(t, Check("top", url.Values{"by": {"count"}}))
 	require.ErrorIs(t, Check("nosuch", nil), ErrUnknownQuery)

@@ -118,7 +118,7 @@ func Wall(ctx context.Context, r *archive.Reader, p WallParams) (WallAnswer, err
 			s = &wallSum{}
 			links[k] = s
 		}
-		s.tally.add(d.StartNanos, d.EndNanos)
+		s.add(d.StartNanos, d.EndNanos)
 		s.owned = addSaturated(s.owned, max(c.OwnedNanos, 0))
 	}, "name")
 	if err != nil {

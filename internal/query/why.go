@@ -633,14 +633,14 @@ func (v *view) whyClass(ev *evidence, row *WhyRow, d *archive.Dispatch, c *archi
 		row.tell(AboutClass, n, "It is asynchronous: waits do await work of this lane, and none of the %s awaits this dispatch.",
 			count(int64(len(ev.order)), "wait of the recording", "waits of the recording"))
 	default:
-		v.whyUnproven(row, d, c, w, n, who, clock)
+		v.whyUnproven(row, d, c, n, who, clock)
 		if c.Reason == origin.ReasonContradicted {
 			whyCorroborated(row, ev.ix.ExplainCertificate(d).Corroboration)
 		}
 	}
 }
 
-func (v *view) whyUnproven(row *WhyRow, d *archive.Dispatch, c *archive.Certificate, w *archive.Wait, n numbers, who, clock string) {
+func (v *view) whyUnproven(row *WhyRow, d *archive.Dispatch, c *archive.Certificate, n numbers, who, clock string) {
 	switch c.Reason {
 	case origin.ReasonNoWaits:
 		row.tell(AboutClass, n, "Its class is unproven: no wait awaits any work of this lane, so nothing says whether a thread waited.")
