@@ -90,10 +90,10 @@ func TestKinds(t *testing.T) {
 			got := conv.Span(&sc, newSpan(ptrace.NewSpanSlice(), c.id, c.attributes))
 			assert.Equal(t, c.want, got)
 			assert.Equal(t, c.drops, r.drops)
-			assert.Equal(t, map[Kind]int{c.want: 1}[KindDispatch], len(b.Dispatches))
-			assert.Equal(t, map[Kind]int{c.want: 1}[KindCommandBuffer], len(b.CommandBuffers))
-			assert.Equal(t, map[Kind]int{c.want: 1}[KindWait], len(b.Waits))
-			assert.Equal(t, map[Kind]int{c.want: len(awaits)}[KindWait], len(b.Awaits), "of a wait that is dropped nothing stays")
+			assert.Len(t, b.Dispatches, map[Kind]int{c.want: 1}[KindDispatch])
+			assert.Len(t, b.CommandBuffers, map[Kind]int{c.want: 1}[KindCommandBuffer])
+			assert.Len(t, b.Waits, map[Kind]int{c.want: 1}[KindWait])
+			assert.Len(t, b.Awaits, map[Kind]int{c.want: len(awaits)}[KindWait], "of a wait that is dropped nothing stays")
 		})
 	}
 }
