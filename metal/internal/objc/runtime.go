@@ -23,8 +23,6 @@ type Runtime struct {
 	f     foundation
 	words func(ID, SEL) words3  // sends that return a struct of three words
 	float func(ID, SEL) float64 // sends that return a double
-
-	blocks blockTable
 }
 
 // symbols are the addresses of the C functions used.
@@ -91,7 +89,6 @@ func Open(lookup Lookup) (*Runtime, error) {
 		double = addr
 	}
 	purego.RegisterFunc(&rt.float, double)
-	rt.blocks.init(rt)
 	if err := rt.Bind(&rt.f); err != nil {
 		return nil, err
 	}
