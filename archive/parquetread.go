@@ -148,6 +148,7 @@ type columnCursor struct {
 	page   parquet.Page
 	left   int // cells of the page not yet read
 	at     int
+	sought bool // the next page may be the rest of one
 
 	// The cells of the page, by the kind of the column; with a dictionary only index is set.
 	indexed bool
@@ -231,7 +232,12 @@ func (c *columnCursor) load() error {
 	have := 0
 	switch c.column.kind {
 	case kindBool:
-		c.bits = v.Boolean()
+		if c.bits = v.Boolean(); c.sought { // the rest of a page does not say at which bit it begins
+			var err error
+			if c.bits, err = packBits(p); err != nil {
+				return err
+			}
+		}
 		have = 8 * len(c.bits)
 	case kindInt64, kindUint64:
 		c.int64s = v.Int64()
@@ -252,10 +258,26 @@ func (c *columnCursor) load() error {
 		c.data, _ = v.FixedLenByteArray()
 		have = len(c.data) / 16
 	}
+	c.sought = false
 	if have < c.left {
 		return fmt.Errorf("page of %d values has %d", c.left, have)
 	}
 	return nil
+}
+
+// packBits reads the booleans of a page one by one.
+func packBits(p parquet.Page) ([]byte, error) {
+	values := make([]parquet.Value, p.NumValues())
+	if n, err := p.Values().ReadValues(values); n < len(values) {
+		return nil, fmt.Errorf("page of %d values has %d: %w", len(values), n, err)
+	}
+	bits := make([]byte, (len(values)+7)/8)
+	for i, v := range values {
+		if v.Boolean() {
+			bits[i/8] |= 1 << (i % 8)
+		}
+	}
+	return bits, nil
 }
 
 func checkOffsets(data []byte, offsets []uint32) error {
@@ -434,6 +456,7 @@ func (r *groupReader) start(f *parquetFile, g int, from int64, columns []int) er
 			r.columns[i].open(chunk, &f.table.columns[i])
 			r.open = append(r.open, i)
 			if from > 0 {
+				r.columns[i].sought = true
 				if err := r.columns[i].pages.SeekToRow(from); err != nil {
 					return fmt.Errorf("column %s: row %d: %w", f.table.columns[i].name, from, err)
 				}
