@@ -142,7 +142,7 @@ func compareTop(w *world, path string, want []function) {
 	for _, f := range want {
 		all += f.samples
 	}
-	slack := max(all*2/100, 5)
+	slack := max(all*2/100, 15)
 	var table strings.Builder
 	for i, f := range want[:min(10, len(want))] {
 		rank := slices.IndexFunc(a.Rows, func(r query.CPUTopRow) bool { return r.Function == f.name }) + 1

@@ -75,7 +75,7 @@ func play(ctx context.Context, t *target.Target) error {
 	b.report("ambiguous_goroutine", sdk.OriginAt(busy.id, sdk.Now()-sdk.Time(spell)))
 	between := asleep + (sdk.Now()-asleep)/2
 	sleepy.burn(spell)
-	b.report("too_far", sdk.OriginAt(sleepy.id, between).WithThreadLocked())
+	b.report("too_far", sdk.OriginAt(sleepy.id, between).WithGoroutine(sleepy.goroutine).WithThreadLocked())
 	b.report("stale", sdk.OriginAt(gone.id, sdk.Now()).WithThreadLocked())
 
 	now := sdk.Now()
@@ -115,9 +115,10 @@ func (b *bad) report(status string, o sdk.Origin) {
 
 // thread is a goroutine that owns a thread and burns CPU when told to.
 type thread struct {
-	id   int64
-	work chan time.Duration
-	done chan struct{}
+	id        int64
+	goroutine int64
+	work      chan time.Duration
+	done      chan struct{}
 }
 
 func newThread() *thread {
@@ -130,7 +131,7 @@ func newThread() *thread {
 func (t *thread) run() {
 	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
 	defer close(t.done)
-	t.id = truth.Thread()
+	t.id, t.goroutine = truth.Thread(), truth.Goroutine()
 	t.done <- struct{}{}
 	for d := range t.work {
 		burn(d)
