@@ -227,9 +227,16 @@ func (s *session) watch(over chan<- string, backoff time.Duration) func(*generat
 	}
 }
 
+// minJudged is how long a generation must be for its cost to count, in nanoseconds; they are of a second unless somebody,
+// such as a flight recorder of the program, ends one early.
+const minJudged = 200_000_000
+
 // judge says in one sentence that a generation cost more than the budget, or nothing.
 func (s *session) judge(g *generation, backoff time.Duration) string {
 	wall := int64(max(g.end-g.begin, 1))
+	if wall < minJudged {
+		return "" // somebody else flushed the trace; the head of a generation weighs too much in so short a time
+	}
 	cost, of, what := g.costNanos(), g.processCPU, "processor time"
 	if of <= 0 {
 		of, what = wall, "time"
