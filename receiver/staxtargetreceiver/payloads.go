@@ -253,6 +253,7 @@ func (p *payloads) generation(ctx context.Context, adm admission, rp pprofile.Re
 		}
 	}
 	p.clock(adm, rp, g)
+	limitWeights(g.Samples, facts.ProcessNanos)
 	row := facts.ProfileSource
 	row.State = cmp.Or(row.State, semconv.ProfileStateRunning)
 	if row.EndNanos <= row.BeginNanos {
@@ -276,6 +277,23 @@ func (p *payloads) generation(ctx context.Context, adm admission, rp pprofile.Re
 		}
 	}
 	return d, nil
+}
+
+// limitWeights scales the weights of samples down when they come to more than the processor time that the whole process
+// used, in nanoseconds (0: unknown). A trace does not show when the kernel takes the processor from a running thread, so on
+// a busy machine the time between two samples is longer than what was used of it.
+func limitWeights(samples []archive.Sample, process int64) {
+	sum := int64(0)
+	for i := range samples {
+		sum += samples[i].CPUNanos
+	}
+	if process <= 0 || sum <= process {
+		return
+	}
+	scale := float64(process) / float64(sum)
+	for i := range samples {
+		samples[i].CPUNanos = int64(float64(samples[i].CPUNanos) * scale)
+	}
 }
 
 // pprof parses a CPU profile. No data means that it is none.

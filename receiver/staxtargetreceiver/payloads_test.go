@@ -21,6 +21,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pprofile"
 	"go.opentelemetry.io/collector/pdata/pprofile/pprofileotlp"
 
+	"github.com/stax-otel/stax/archive"
 	"github.com/stax-otel/stax/internal/profiles"
 	"github.com/stax-otel/stax/sdk/semconv"
 )
@@ -296,4 +297,13 @@ func TestBodyLimits(t *testing.T) {
 	body := make([]byte, maxSmallBody+1)
 	require.Equal(t, http.StatusRequestEntityTooLarge, fx.do(http.MethodPost, pathTraces, typeProto, body).code)
 	require.Equal(t, http.StatusBadRequest, fx.do(http.MethodPost, pathProfiles, typeProto, body).code, "read, and then not decoded")
+}
+
+// TestLimitWeights: samples never stand for more processor time than the process used.
+func TestLimitWeights(t *testing.T) {
+	for process, want := range map[int64][]int64{0: {6, 2}, 8: {6, 2}, 100: {6, 2}, 4: {3, 1}} {
+		s := []archive.Sample{{CPUNanos: 6}, {CPUNanos: 2}}
+		limitWeights(s, process)
+		require.Equal(t, want, []int64{s[0].CPUNanos, s[1].CPUNanos}, "%d ns", process)
+	}
 }
