@@ -97,9 +97,13 @@ func release(rt *sdk.Runtime) {
 	d.cancel()
 	if s := d.cur; s != nil { // nobody else uses it any more
 		s.end()
-		select {
-		case <-s.done:
-		case <-time.After(2 * time.Second):
+		limit := time.After(2 * time.Second)
+		for _, ended := range []<-chan struct{}{s.idle, s.done} {
+			select {
+			case <-ended:
+			case <-limit:
+				return
+			}
 		}
 	}
 }

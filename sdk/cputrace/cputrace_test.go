@@ -509,13 +509,25 @@ func TestQueue(t *testing.T) {
 	if len(got) != 1 || got[0].lostBytes != 6 || got[0].generations != 3 || got[0].costNanos != 9 || got[0].begin != 4 || got[0].end != 7 {
 		t.Errorf("the loss: %+v", got[0])
 	}
-	q.prepend(payload(3).loss("full"))
-	if got := q.next(); len(got) != 1 || got[0].generations != 4 || got[0].begin != 3 {
-		t.Errorf("with one more: %+v", got[0])
-	}
 	q.add(payload(9))
 	if got := q.next(); len(got) != 2 || got[1].begin != 9 {
 		t.Errorf("note and payload: %+v", got)
+	}
+	q.fail(2, "full", false)
+	if got := q.next(); len(got) != 1 || got[0].generations != 4 || got[0].end != 10 {
+		t.Errorf("with one more: %+v", got[0])
+	}
+	q.add(payload(10).loss("full"))
+	if got := q.next(); len(got) != 2 {
+		t.Errorf("a loss was merged into one that is being sent: %+v", got)
+	}
+	q.fail(2, "full", false)
+	if got := q.next(); len(got) != 1 || got[0].generations != 5 {
+		t.Errorf("merged afterwards: %+v", got[0])
+	}
+	q.fail(1, "full", true)
+	if got := q.next(); len(got) != 0 || q.payloads != 0 || q.bytes != 0 {
+		t.Errorf("refused for itself: %+v, %d payloads of %d bytes", got, q.payloads, q.bytes)
 	}
 }
 

@@ -13,6 +13,7 @@ type queue struct {
 	entries  []*entry
 	payloads int
 	bytes    int
+	sending  int // entries at the front that are being sent: nothing is merged into them
 	wake     chan struct{}
 }
 
@@ -31,7 +32,7 @@ func (q *queue) add(e *entry) bool {
 		}
 		q.payloads++
 		q.bytes += len(e.payload)
-	} else if n := len(q.entries); n > 0 && (n >= maxNotes || q.entries[n-1].merges(e)) {
+	} else if n := len(q.entries); n > q.sending && (n >= maxNotes || q.entries[n-1].merges(e)) {
 		q.entries[n-1].merge(e)
 		return true
 	}
@@ -50,12 +51,14 @@ func (q *queue) signal() {
 func (q *queue) next() []*entry {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.sending = len(q.entries)
 	for i, e := range q.entries {
 		if e.payload != nil {
-			return append([]*entry(nil), q.entries[:i+1]...)
+			q.sending = i + 1
+			break
 		}
 	}
-	return append([]*entry(nil), q.entries...)
+	return append([]*entry(nil), q.entries[:q.sending]...)
 }
 
 // drop removes the first n entries.
@@ -69,17 +72,36 @@ func (q *queue) drop(n int) {
 		}
 	}
 	q.entries = append(q.entries[:0], q.entries[n:]...)
+	q.sending = 0
 }
 
-// prepend puts a note before everything else: what became of entries that were just dropped.
-func (q *queue) prepend(e *entry) {
+// fail gives up the payload among the first n entries, of which a note remains. Notes stay in the queue, unless they
+// were refused for themselves.
+func (q *queue) fail(n int, reason string, refused bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.entries) > 0 && q.entries[0].merges(e) {
-		q.entries[0].merge(e)
-		return
+	var keep []*entry
+	note := func(e *entry) {
+		if k := len(keep); k > 0 && keep[k-1].merges(e) {
+			keep[k-1].merge(e)
+			return
+		}
+		keep = append(keep, e)
 	}
-	q.entries = append([]*entry{e}, q.entries...)
+	for _, e := range q.entries[:n] {
+		switch {
+		case e.payload != nil:
+			q.payloads--
+			q.bytes -= len(e.payload)
+			note(e.loss(reason))
+		case !refused:
+			note(e)
+		}
+	}
+	for _, e := range q.entries[n:] {
+		note(e)
+	}
+	q.entries, q.sending = keep, 0
 }
 
 // merges reports whether two losses can be told as one.

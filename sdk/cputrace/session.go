@@ -327,19 +327,20 @@ func (s *session) send() {
 		}
 		last := entries[len(entries)-1]
 		err := s.deliver(enc, &packed, entries)
-		s.queue.drop(len(entries))
 		if s.ctx.Err() != nil {
 			return
 		}
-		if err != nil {
-			if last.payload != nil {
-				s.queue.prepend(last.loss("the collector could not be reached or refused it"))
-			}
-			var e *otlp.Error
-			if errors.As(err, &e) && unsupported(e.Status) {
-				close(s.refused)
-				return
-			}
+		var e *otlp.Error
+		switch {
+		case err == nil:
+			s.queue.drop(len(entries))
+		case errors.As(err, &e) && unsupported(e.Status):
+			close(s.refused)
+			return
+		default:
+			// Notes that are refused alone would be refused for ever.
+			forGood := e != nil && !e.Retryable && last.payload == nil
+			s.queue.fail(len(entries), "the collector could not be reached or refused it", forGood)
 		}
 		s.buffers.put(last.payload)
 	}
