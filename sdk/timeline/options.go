@@ -54,7 +54,8 @@ type Options struct {
 	Queue *QueueMeter
 	// Events, when set, is asked for the event bus's pressure.
 	Events EventSource
-	// Telemetry, when set, is told of warnings. SystemLabels are the systems whose id may become a label there.
+	// Telemetry, when set, is told of the warnings of every tick that is measured, be it for the ring or for the
+	// sink. SystemLabels are the systems whose id may become a label there.
 	Telemetry    Telemetry
 	SystemLabels []string
 	// Sink, when set, gets each finished tick. Package ticklane has one that reports ticks on a stax lane.

@@ -298,7 +298,7 @@ func (r *Recorder) captureSystem(id string, fn func() error) (err error) {
 	}
 	st := r.system(id)
 	at := len(r.cur.Systems)
-	if at < maxSegments {
+	if at < maxSegments && len(r.cur.Phases) < maxSegments { // a system without a phase would have no time
 		r.cur.Systems = append(r.cur.Systems, System{ID: id})
 	} else {
 		r.cur.Truncated++

@@ -580,6 +580,19 @@ func TestBoundedTick(t *testing.T) {
 	r.EndTick(TickEnd{})
 	e := latest(t, r)
 	equal(t, "kept", []int{len(e.Phases), len(e.Systems), e.Truncated}, []int{maxSegments, maxSegments, 11})
+	// Systems are not kept without their phases, and run and fail all the same.
+	r.BeginTick(TickStart{})
+	for range maxSegments - 1 {
+		r.CapturePhase("p", func() {})
+	}
+	for range 2 {
+		if err := r.CaptureSystem("x", func() error { return errOfTest }); !errors.Is(err, errOfTest) {
+			t.Error(err)
+		}
+	}
+	r.EndTick(TickEnd{})
+	e = latest(t, r)
+	equal(t, "after many phases", []int{len(e.Phases), len(e.Systems), e.Truncated}, []int{maxSegments, 1, 2})
 	for i := range maxSystems + 10 {
 		tick(r, int64(i), func() { _ = r.CaptureSystem(fmt.Sprint("made ", i), c.work(0)) })
 	}
