@@ -53,7 +53,7 @@ func (t timing) withDefaults() timing {
 	d(&t.maxRetry, 5*time.Second)
 	d(&t.lastWords, 1500*time.Millisecond)
 	if t.floor <= 0 {
-		t.floor = 5_000_000
+		t.floor = 20_000_000
 	}
 	return t
 }
