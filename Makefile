@@ -36,7 +36,7 @@ generate: ## semantic conventions, mdatagen components, CLI reference
 generate-check: generate ## generate, then fail when git sees a difference
 	@git diff --exit-code --stat -- . || { echo "generated files are stale: commit what 'make generate' wrote"; exit 1; }
 tidy:
-	@for m in $(MODULES) tools testbed/bench; do (cd $$m && $(GO) mod tidy) || exit 1; done
+	@for m in $(MODULES) tools testbed/bench testbed/realprograms; do (cd $$m && $(GO) mod tidy) || exit 1; done
 bench: ## load test beside otlpreceiver -> fileexporter, one table
 	cd testbed/bench && $(GO) run ./cmd/loadtest
 e2e: ## real binaries, real processes: record, kill, attach, full disk ...
