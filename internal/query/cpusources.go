@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/stax-otel/stax/archive"
 	"github.com/stax-otel/stax/sdk/semconv"
@@ -117,6 +118,10 @@ const topicCPU = "cpu"
 // costWarning is the share of a target's processor time, in permille, from which sampling is worth a warning.
 const costWarning = 50
 
+// costFloor is the share of one processor, as a divisor, below which sampling is never worth one: a program that mostly
+// sleeps has little processor time to take a share of. It is the floor of sdk/cputrace's budget.
+const costFloor = 50
+
 // diagnoseCPU says what sampled the CPU, what that cost, and what is missing of it.
 func (v *view) diagnoseCPU(ctx context.Context, f *findings, s *survey) error {
 	sources, err := v.cpuSources(ctx)
@@ -195,8 +200,11 @@ func (v *view) diagnoseSource(f *findings, s *CPUSourceRow) {
 			"The source %s ran and delivered nothing.", who)
 	}
 	if s.LostStretches > 0 {
-		f.add(SeverityWarn, topicCPU, "source_lost", numbers{"pid": s.PID, "stretches": s.LostStretches, "lost_ns": s.LostNanos},
-			"In that time nothing is known about the CPU; a slower collector or a full disk loses data",
+		hint := "In that time nothing is known about the CPU; a slower collector or a full disk loses data"
+		if strings.Contains(s.LostReason, "larger than") {
+			hint = "The program blocks and wakes goroutines too often for its execution trace, which steps down by itself; --sample-hz 0 switches it off"
+		}
+		f.add(SeverityWarn, topicCPU, "source_lost", numbers{"pid": s.PID, "stretches": s.LostStretches, "lost_ns": s.LostNanos}, hint,
 			"%s lost %s, %s in all%s.", who, count(s.LostStretches, "stretch", "stretches"), dur(s.LostNanos), reasonText(s.LostReason))
 	}
 	if s.CostNanos > 0 {
@@ -206,7 +214,7 @@ func (v *view) diagnoseSource(f *findings, s *CPUSourceRow) {
 		}
 		n := numbers{"pid": s.PID, "cost_ns": s.CostNanos, "process_cpu_ns": s.ProcessNanos, "cost_permille": permille}
 		severity, hint := SeverityOK, ""
-		if permille >= costWarning {
+		if permille >= costWarning && s.CostNanos > (s.EndNanos-s.BeginNanos)/costFloor {
 			severity, hint = SeverityWarn, "Lower the budget: stax record --cpu-budget 2%; or sample less often: --sample-hz"
 		}
 		f.add(severity, topicCPU, "sampling_cost", n, hint, "%s cost about %s of the process's %s of processor time (%.2g %%).",

@@ -104,7 +104,7 @@ func jaeger(t *testing.T) string {
 		return errors.Join(err, os.RemoveAll(src))
 	})
 	if err != nil {
-		t.Skipf("no Jaeger, so nothing can be forwarded to it: %v", err)
+		missing(t, "no Jaeger, so nothing can be forwarded to it: %v", err)
 	}
 	return path
 }
@@ -132,7 +132,16 @@ func prometheus(t *testing.T) string {
 		return errors.Join(err, os.Remove(packages[0]))
 	})
 	if err != nil {
-		t.Skipf("no Prometheus, so nothing can scrape: %v", err)
+		missing(t, "no Prometheus, so nothing can scrape: %v", err)
 	}
 	return path
+}
+
+// missing skips the test for want of a backend, or fails it where STAX_E2E_REQUIRE says that there must be one.
+func missing(t *testing.T, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("STAX_E2E_REQUIRE") != "" {
+		t.Fatalf(format, args...)
+	}
+	t.Skipf(format, args...)
 }
