@@ -61,6 +61,19 @@ func (v *view) waitTable(ctx context.Context) (*waitTable, error) {
 	return t, nil
 }
 
+// loadEvidence loads what an answer about causes and waits needs: the small tables, stacks and evidence.
+func loadEvidence(ctx context.Context, r *archive.Reader) (*view, *evidence, error) {
+	v, err := load(ctx, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := v.loadStacks(ctx); err != nil {
+		return nil, nil, err
+	}
+	ev, err := v.evidence(ctx)
+	return v, ev, err
+}
+
 // evidence is loaded once per view.
 func (v *view) evidence(ctx context.Context) (*evidence, error) {
 	if v.ev != nil {

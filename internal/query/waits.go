@@ -60,14 +60,7 @@ type WaitsParams struct {
 // Waits lists the waits, what they waited for, and where their time went.
 func Waits(ctx context.Context, r *archive.Reader, p WaitsParams) (Answer[WaitRow], error) {
 	a := newAnswer[WaitRow]("waits")
-	v, err := load(ctx, r)
-	if err != nil {
-		return a, err
-	}
-	if err := v.loadStacks(ctx); err != nil {
-		return a, err
-	}
-	ev, err := v.evidence(ctx)
+	v, ev, err := loadEvidence(ctx, r)
 	if err != nil {
 		return a, err
 	}

@@ -56,14 +56,7 @@ type WallAnswer struct {
 // which waited for it have in common, then the lane, then the work. Everything else is a link.
 func Wall(ctx context.Context, r *archive.Reader, p WallParams) (WallAnswer, error) {
 	a := WallAnswer{Answer: newAnswer[*FlameNode]("wall"), Measure: MeasureOwned, Links: []WallLinkRow{}}
-	v, err := load(ctx, r)
-	if err != nil {
-		return a, err
-	}
-	if err := v.loadStacks(ctx); err != nil {
-		return a, err
-	}
-	ev, err := v.evidence(ctx)
+	v, ev, err := loadEvidence(ctx, r)
 	if err != nil {
 		return a, err
 	}

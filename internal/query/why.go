@@ -60,14 +60,7 @@ type WhyAnswer = Answer[WhyRow]
 // one thing to do where they are poor. It returns [ErrNotFound] when there is no such object.
 func Why(ctx context.Context, r *archive.Reader, p WhyParams) (WhyAnswer, error) {
 	a := newAnswer[WhyRow]("why")
-	v, err := load(ctx, r)
-	if err != nil {
-		return a, err
-	}
-	if err := v.loadStacks(ctx); err != nil {
-		return a, err
-	}
-	ev, err := v.evidence(ctx)
+	v, ev, err := loadEvidence(ctx, r)
 	if err != nil {
 		return a, err
 	}
