@@ -581,13 +581,13 @@ var update = flag.Bool("update", false, "write testdata anew")
 // TestCommittedTrace parses a trace that another build of Go wrote.
 func TestCommittedTrace(t *testing.T) {
 	const file = "testdata/go1.26.trace"
-	if *update {
+	if *update { // with go test -trimpath: the trace names source files
 		r := record(t)
 		c := make(chan int)
 		go func() { mark(); c <- 1 }()
 		time.Sleep(time.Millisecond)
 		<-c
-		require.NoError(t, os.WriteFile(file, r.stop()[0], 0o600))
+		require.NoError(t, os.WriteFile(file, r.stop()[0], 0o644))
 	}
 	payload, err := os.ReadFile(file)
 	require.NoError(t, err)
