@@ -689,8 +689,8 @@ func whyCorroborated(row *WhyRow, c *origin.CorroborationExplanation) {
 	samples := int64(c.Inside + c.Outside + c.Undecided)
 	switch c.Verdict {
 	case origin.CorroborationSlept:
-		row.tell(AboutProof, n, "Evidence agrees that it slept: %s was off-CPU for %s of the wait's %s; up to %s may be missing.",
-			who, dur(c.OffCPUNanos), dur(c.WaitNanos), dur(c.AllowedNanos))
+		row.tell(AboutProof, n, "Evidence agrees that it slept: %s was off-CPU for %s of the wait's %s.",
+			who, dur(c.OffCPUNanos), dur(c.WaitNanos))
 	case origin.CorroborationSpun:
 		row.tell(AboutProof, n, "Evidence agrees that it waited actively: of the %s of %s in the wait, %s within its frames and %s outside.",
 			count(samples, "sample", "samples"), who, count(int64(c.Inside), "lies", "lie"), count(int64(c.Outside), "lies", "lie"))
