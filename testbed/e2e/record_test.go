@@ -365,7 +365,8 @@ func TestSilent(t *testing.T) {
 	a := audited(w, path, 3)
 	assert.Equal(t, query.VerdictUnproven, a.Verdict)
 	codes := reasonCodes(a)
-	if assert.NotEmpty(t, codes) && codes[0] != "no_final_heartbeat" {
+	// Which reason depends on how much left the process before it ended: nothing, registrations alone, or a batch.
+	if assert.NotEmpty(t, codes) && codes[0] != "no_final_heartbeat" && codes[0] != "no_heartbeat" {
 		assert.Contains(t, codes, archive.DiagnosticSilentRuntime)
 		assert.Contains(t, findings(w, path), "reported_"+archive.DiagnosticSilentRuntime)
 	}
